@@ -1,0 +1,181 @@
+"""The compiled inner loops: SMO, combining kernel rows, accumulating kernel products.
+
+Importing this module imports numba, so it is imported by the functions that need it and never at
+package import. All loops are single-threaded and release the GIL. Reductions go through LLVM's
+``maxnum``/``minnum`` because a comparison in Python syntax does not vectorise.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic
+
+FAST = {"nnan", "nsz", "arcp", "contract", "reassoc"}
+BIG = 1e300  # stands for infinity, which FAST would be allowed to ignore
+BLOCK = 128
+MIN_CURVATURE = 1e-12
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile on first call, cached on disk where a cache directory can be written."""
+    options = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # numba found no writable place for its cache
+        return njit(**options)(function)
+
+
+def _float_reduction(name: str) -> Any:
+    @intrinsic
+    def reduction(typing_context: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            double = ir.DoubleType()
+            kind = ir.FunctionType(double, [double, double])
+            function = builder.module.declare_intrinsic(name, [double], kind)
+            return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+        return types.float64(types.float64, types.float64), generate
+
+    return reduction
+
+
+_max: Any = max if config.DISABLE_JIT else _float_reduction("llvm.maxnum")
+_min: Any = min if config.DISABLE_JIT else _float_reduction("llvm.minnum")
+
+
+@compiled
+def combine_row(K, active, weights, i, out):  # type: ignore[no-untyped-def]
+    """Write row i of ``sum_p weights[p] K[p]`` over the active kernels into `out`."""
+    n = out.shape[0]
+    for k in range(n):
+        out[k] = 0.0
+    for a in range(active.shape[0]):
+        p = active[a]
+        weight = weights[p]
+        for k in range(n):
+            out[k] += weight * K[p, i, k]
+
+
+@compiled
+def combine_rows(K, active, weights, wanted, have, combined):  # type: ignore[no-untyped-def]
+    """Combine those `wanted` rows that `combined` does not have yet; return how many were new."""
+    new = 0
+    for r in range(wanted.shape[0]):
+        i = wanted[r]
+        if not have[i]:
+            combine_row(K, active, weights, i, combined[i])
+            have[i] = True
+            new += 1
+    return new
+
+
+@compiled
+def accumulate_rows(K, rows, steps, products):  # type: ignore[no-untyped-def]
+    """Add ``sum_r steps[r] K[p, rows[r], :]`` to ``products[p]`` for every kernel p."""
+    n = products.shape[1]
+    whole = rows.shape[0] - rows.shape[0] % 4
+    for p in range(K.shape[0]):
+        for r in range(0, whole, 4):
+            i0, i1, i2, i3 = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
+            s0, s1, s2, s3 = steps[r], steps[r + 1], steps[r + 2], steps[r + 3]
+            for k in range(n):
+                products[p, k] += (s0 * K[p, i0, k] + s1 * K[p, i1, k]) + (
+                    s2 * K[p, i2, k] + s3 * K[p, i3, k]
+                )
+        for r in range(whole, rows.shape[0]):
+            i0, s0 = rows[r], steps[r]
+            for k in range(n):
+                products[p, k] += s0 * K[p, i0, k]
+
+
+@compiled
+def smo(  # type: ignore[no-untyped-def]
+    combined, have, K, active, weights, diag, lower, upper, b, f, tol, max_iter
+):
+    """Run SMO on ``min 1/2 b'Kb - s'b, sum(b) = const, lower <= b <= upper`` in place.
+
+    `f` is the negative gradient ``s - Kb``. The working set is the most violating index i that may
+    go up and the j that may go down with the largest second-order decrease. Rows of the combined
+    kernel are built when they are first needed. Returns the number of iterations, the violation
+    ``max f[up] - min f[down]`` and the number of rows built.
+    """
+    n = b.shape[0]
+    up_off = np.empty(n)
+    down_off = np.empty(n)
+    gain = np.empty(n)
+    for k in range(n):
+        up_off[k] = 0.0 if b[k] < upper[k] else -BIG
+        down_off[k] = 0.0 if b[k] > lower[k] else BIG
+
+    f_up = -BIG
+    f_down = BIG
+    best_block = 0
+    for start in range(0, n, BLOCK):
+        block_max = -BIG
+        for k in range(start, min(start + BLOCK, n)):
+            block_max = _max(block_max, f[k] + up_off[k])
+            f_down = _min(f_down, f[k] + down_off[k])
+        if block_max > f_up:
+            f_up = block_max
+            best_block = start
+
+    iteration = 0
+    built = 0
+    while f_up - f_down > tol and f_up > -BIG / 2 and f_down < BIG / 2 and iteration < max_iter:
+        iteration += 1
+        i = best_block
+        while f[i] + up_off[i] < f_up:
+            i += 1
+        if not have[i]:
+            combine_row(K, active, weights, i, combined[i])
+            have[i] = True
+            built += 1
+        row_i = combined[i]
+
+        best_gain = -1.0
+        for start in range(0, n, BLOCK):
+            block_max = -1.0
+            for k in range(start, min(start + BLOCK, n)):
+                violation = _max(0.0, f_up - f[k] - down_off[k])
+                curvature = _max(MIN_CURVATURE, diag[i] + diag[k] - 2.0 * row_i[k])
+                gain[k] = violation * violation / curvature
+                block_max = _max(block_max, gain[k])
+            if block_max > best_gain:
+                best_gain = block_max
+                best_block = start
+        j = best_block
+        while gain[j] < best_gain:
+            j += 1
+        if not have[j]:
+            combine_row(K, active, weights, j, combined[j])
+            have[j] = True
+            built += 1
+        row_j = combined[j]
+
+        step = (f_up - f[j]) / _max(MIN_CURVATURE, diag[i] + diag[j] - 2.0 * row_i[j])
+        room_up = upper[i] - b[i]
+        room_down = b[j] - lower[j]
+        step = min(step, room_up, room_down)
+        b[i] = upper[i] if step >= room_up else b[i] + step
+        b[j] = lower[j] if step >= room_down else b[j] - step
+        up_off[i] = 0.0 if b[i] < upper[i] else -BIG
+        down_off[i] = 0.0 if b[i] > lower[i] else BIG
+        up_off[j] = 0.0 if b[j] < upper[j] else -BIG
+        down_off[j] = 0.0 if b[j] > lower[j] else BIG
+
+        f_up = -BIG
+        f_down = BIG
+        for start in range(0, n, BLOCK):
+            block_max = -BIG
+            for k in range(start, min(start + BLOCK, n)):
+                updated = f[k] - step * (row_i[k] - row_j[k])
+                f[k] = updated
+                block_max = _max(block_max, updated + up_off[k])
+                f_down = _min(f_down, updated + down_off[k])
+            if block_max > f_up:
+                f_up = block_max
+                best_block = start
+    return iteration, f_up - f_down, built

@@ -1,0 +1,103 @@
+"""What a solver returns, and the warning it gives when it had to stop early."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Step:
+    """One iteration of a solver.
+
+    Attributes
+    ----------
+    objective : float
+        Certified primal value.
+    gap : float
+        Duality gap, the best lower bound so far taken away from `objective`.
+    n_solves : int
+        SVM solves used up to here.
+    """
+
+    objective: float
+    gap: float
+    n_solves: int
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Solution of one binary multiple kernel learning problem.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (M,)
+        Kernel weights: what multiplies each kernel in the score.
+    dual_coef : ndarray of shape (n,)
+        Signed duals, without the weights.
+    intercept : float
+        Bias of the decision function.
+    objective : float
+        Primal value at the solution.
+    dual_bound : float
+        Best certified lower bound of the optimum.
+    tol : float
+        Relative gap that was asked for.
+    n_iter : int
+        Iterations over the weights.
+    n_solves : int
+        SVM solves, those of line searches included.
+    n_smo_iter : int
+        SMO iterations summed over all solves.
+    n_passes : float
+        Kernel entries read, in units of the whole stack.
+    history : tuple of Step
+        One entry per iteration.
+    """
+
+    weights: NDArray[np.float64]
+    dual_coef: NDArray[np.float64]
+    intercept: float
+    objective: float
+    dual_bound: float
+    tol: float
+    n_iter: int = 1
+    n_solves: int = 1
+    n_smo_iter: int = 0
+    n_passes: float = 0.0
+    history: tuple[Step, ...] = ()
+
+    @property
+    def duality_gap(self) -> float:
+        """Absolute gap between the primal value and the lower bound."""
+        return self.objective - self.dual_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap relative to the primal value."""
+        return self.duality_gap / max(abs(self.objective), TINY)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the relative gap meets the tolerance."""
+        return self.relative_gap <= self.tol
+
+
+def warn_unless_converged(name: str, solutions: list[Solution]) -> None:
+    """Give one ConvergenceWarning that says how far the worst problem is from its tolerance."""
+    failed = [solution for solution in solutions if not solution.converged]
+    if not failed:
+        return
+    worst = max(failed, key=lambda solution: solution.relative_gap)
+    of_problems = f" in {len(failed)} of {len(solutions)} problems" if len(solutions) > 1 else ""
+    warnings.warn(
+        f"{name} stopped after {worst.n_solves} SVM solves at a relative duality gap of "
+        f"{worst.relative_gap:.2g}, above tol={worst.tol:.2g}{of_problems}; "
+        "raise max_iter or tol, lower C, or scale the kernels",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,186 @@
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from kernelquilt.optim.machine import StackSVM
+from kernelquilt.optim.newton import newton
+from kernelquilt.optim.qp import solve_qp
+from kernelquilt.optim.weights import Polytope, Simplex
+from problems import conic_mkl, random_problem
+
+
+def everything(m):
+    return Simplex(np.ones(m, dtype=bool))
+
+
+def primal_from_scratch(K, y, t, U, solution):
+    combined = np.tensordot(solution.weights, K, 1)
+    scores = combined @ solution.dual_coef
+    hinge = np.maximum(0, t - y * (scores + solution.intercept))
+    return 0.5 * solution.dual_coef @ scores + U @ hinge
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_simplex_equals_conic_solver(seed):
+    rng = np.random.default_rng(seed)
+    K, factors, _, y, t, U = random_problem(rng)
+    solution = newton(StackSVM(K, y, t, U), everything(len(K)), tol=1e-7, max_iter=100)
+    expected = conic_mkl(factors, y, t, U)
+    assert solution.converged
+    assert solution.objective == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    assert solution.dual_bound <= expected + 1e-6 * abs(expected) + 1e-7
+    assert solution.duality_gap >= -1e-12 * abs(solution.objective)
+    assert solution.weights.sum() == pytest.approx(1.0)
+    assert solution.objective == pytest.approx(
+        primal_from_scratch(K, y, t, U, solution), rel=1e-9, abs=1e-10
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_polytope_equals_conic_solver(seed):
+    rng = np.random.default_rng(1000 + seed)
+    K, factors, observed, y, t, U = random_problem(rng, m=int(rng.integers(2, 6)))
+    observed[0] = True
+    A = observed.astype(float)
+    solution = newton(StackSVM(K, y, t, U), Polytope(A), tol=1e-7, max_iter=100)
+    expected = conic_mkl(factors, y, t, U, A)
+    assert solution.converged
+    assert solution.objective == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    assert solution.duality_gap >= -1e-12 * abs(solution.objective)
+    assert (A @ solution.weights <= 1 + 1e-9).all()
+    assert (solution.weights >= 0).all()
+
+
+def test_objective_falls_and_certificate_holds_on_the_way():
+    rng = np.random.default_rng(5)
+    K, factors, _, y, t, U = random_problem(rng, n=30, m=5)
+    expected = conic_mkl(factors, y, t, U)
+    steps = []
+    newton(StackSVM(K, y, t, U), everything(5), tol=1e-9, max_iter=100, on_step=steps.append)
+    objectives = [step.objective for step in steps]
+    assert all(np.diff(objectives) <= 1e-9 * objectives[0])
+    for step in steps:
+        assert step.objective - step.gap <= expected * (1 + 1e-7)
+        assert step.objective >= expected * (1 - 1e-7)
+
+
+def test_certificate_is_valid_for_inexact_inner_solves(monkeypatch):
+    from kernelquilt.optim import smo
+
+    monkeypatch.setattr(smo, "MAX_EXACT_ROUNDS", 0)
+    rng = np.random.default_rng(6)
+    for _ in range(10):
+        K, factors, _, y, t, U = random_problem(rng, n=30, m=4)
+        machine = StackSVM(K, y, t, U)
+        expected = conic_mkl(factors, y, t, U)
+        point = machine.solve(everything(4).start(), None, tol=10.0)
+        bound = point.linear - 0.5 * everything(4).support(point.q)
+        assert bound <= expected + 1e-7 * abs(expected)
+        assert point.primal >= expected - 1e-7 * abs(expected)
+        assert point.primal >= point.dual
+
+
+def test_hessian_is_the_derivative_of_the_gradient():
+    rng = np.random.default_rng(7)
+    n, m = 40, 3
+    F = rng.standard_normal((m, n, n))
+    K = F @ F.transpose(0, 2, 1) / n
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    machine = StackSVM(K, y, np.ones(n), np.full(n, 2.0))
+    d = np.array([0.5, 0.3, 0.2])
+    step = 1e-5
+    numeric = np.empty((m, m))
+    for p in range(m):
+        ahead = machine.solve(d + step * np.eye(m)[p], None, 1e-12).q
+        behind = machine.solve(d - step * np.eye(m)[p], None, 1e-12).q
+        numeric[p] = -0.5 * (ahead - behind) / (2 * step)
+    analytic = machine.hessian(machine.solve(d, None, 1e-12))
+    np.testing.assert_allclose(analytic, numeric, rtol=1e-4, atol=1e-6 * np.abs(numeric).max())
+
+
+def test_warm_start_reaches_the_same_optimum_with_less_work():
+    rng = np.random.default_rng(8)
+    K, _, _, y, t, U = random_problem(rng, n=29, m=5)
+    cold = newton(StackSVM(K, y, t, U), everything(5), tol=1e-8, max_iter=100)
+    warm = newton(
+        StackSVM(K, y, t, U), everything(5), tol=1e-8, max_iter=100,
+        weights=cold.weights, dual_coef=cold.dual_coef,
+    )  # fmt: skip
+    assert warm.n_solves <= 2
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-8)
+
+
+def test_cap_on_solves_is_kept_and_reported():
+    rng = np.random.default_rng(9)
+    K, _, _, y, t, U = random_problem(rng, n=30, m=5)
+    solution = newton(StackSVM(K, y, t, U), everything(5), tol=1e-15, max_iter=2)
+    assert solution.n_solves == 2
+    assert not solution.converged
+
+
+def test_disallowed_kernels_stay_at_zero():
+    rng = np.random.default_rng(10)
+    K, factors, _, y, t, U = random_problem(rng, n=25, m=4)
+    allowed = np.array([True, False, True, False])
+    solution = newton(StackSVM(K, y, t, U), Simplex(allowed), tol=1e-7, max_iter=100)
+    assert (solution.weights[~allowed] == 0).all()
+    expected = conic_mkl([factors[0], factors[2]], y, t, U)
+    assert solution.objective == pytest.approx(expected, rel=1e-6)
+
+
+def test_unused_kernels_get_exactly_zero_weight():
+    rng = np.random.default_rng(11)
+    n = 60
+    X = rng.standard_normal((n, 1))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    noise = rng.standard_normal((4, n, n))
+    K = np.concatenate(
+        [np.exp(-((X - X.T) ** 2))[None], 0.01 * noise @ noise.transpose(0, 2, 1) / n]
+    )
+    solution = newton(StackSVM(K, y, np.ones(n), np.ones(n)), everything(5), tol=1e-8, max_iter=99)
+    np.testing.assert_array_equal(solution.weights[1:], 0.0)
+    assert solution.weights[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_polytope_support_is_a_tight_upper_bound(seed):
+    rng = np.random.default_rng(seed)
+    A = (rng.random((12, 6)) < 0.6).astype(float)
+    A[0] = 1.0
+    q = rng.exponential(size=6)
+    value = -linprog(-q, A_ub=A, b_ub=np.ones(12), method="highs").fun
+    support = Polytope(A).support(q)
+    assert value * (1 - 1e-12) <= support <= value * (1 + 1e-8)
+
+
+def test_polytope_drops_dominated_rows_and_unbounded_columns():
+    A = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=float)
+    polytope = Polytope(A)
+    np.testing.assert_array_equal(polytope.A, [[1, 1]])
+    np.testing.assert_array_equal(polytope.allowed, [True, True, False])
+    np.testing.assert_array_equal(polytope.start(), [0.5, 0.5, 0.0])
+
+
+def test_polytope_refuses_negative_or_empty_constraints():
+    with pytest.raises(ValueError, match="negative"):
+        Polytope(np.array([[1.0, -1.0]]))
+    with pytest.raises(ValueError, match="bounded"):
+        Polytope(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_qp_equals_conic_solver(seed):
+    import cvxpy as cp
+
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, 12))
+    F = rng.standard_normal((int(rng.integers(1, m + 1)), m))
+    c = rng.standard_normal(m)
+    H = F.T @ F
+    x = solve_qp(H, c, -np.eye(m), np.zeros(m), np.ones((1, m)), np.ones(1))
+    v = cp.Variable(m)
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(F @ v) + c @ v), [v >= 0, cp.sum(v) == 1])
+    expected = problem.solve(solver=cp.CLARABEL)
+    assert 0.5 * x @ H @ x + c @ x == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    assert x.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (x >= 0).all()
