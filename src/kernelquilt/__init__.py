@@ -1,3 +1,40 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
+from kernelquilt import datasets
+from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
+from kernelquilt.kernels import KernelStack
+from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
+from kernelquilt.mkl.uniform import (
+    ObservedFractionMKLClassifier,
+    UniformMKLClassifier,
+    solve_uniform_mkl,
+)
+from kernelquilt.preprocess import CentreKernels, ScaleKernels
+from kernelquilt.solution import Solution
+from kernelquilt.view_kernels import ViewKernels
+from kernelquilt.view_transformer import ViewTransformer
+from kernelquilt.views import MultiView, as_views
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "CentreKernels",
+    "Gaussian",
+    "Jaccard",
+    "KernelStack",
+    "LatentSemantic",
+    "MultiView",
+    "ObservedFractionMKLClassifier",
+    "ScaleKernels",
+    "SimpleMKLClassifier",
+    "Solution",
+    "UniformMKLClassifier",
+    "ViewKernels",
+    "ViewTransformer",
+    "__version__",
+    "as_views",
+    "datasets",
+    "gaussian_bank",
+    "solve_simple_mkl",
+    "solve_uniform_mkl",
+]

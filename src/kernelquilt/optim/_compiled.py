@@ -21,7 +21,7 @@ MIN_CURVATURE = 1e-12
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on first call, cached on disk where a cache directory can be written."""
-    options = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
+    options: Any = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no writable place for its cache
@@ -42,8 +42,9 @@ def _float_reduction(name: str) -> Any:
     return reduction
 
 
-_max: Any = max if config.DISABLE_JIT else _float_reduction("llvm.maxnum")
-_min: Any = min if config.DISABLE_JIT else _float_reduction("llvm.minnum")
+INTERPRETED: bool = getattr(config, "DISABLE_JIT", False)
+_max: Any = max if INTERPRETED else _float_reduction("llvm.maxnum")
+_min: Any = min if INTERPRETED else _float_reduction("llvm.minnum")
 
 
 @compiled

@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from kernelquilt.optim.smo import (
+    MAX_ITER,
     BoxDual,
     CombinedKernel,
     bias,
+    diagonals,
+    duality_gap,
     feasible_start,
     jittered_cholesky,
     signed_bounds,
@@ -26,7 +29,6 @@ from kernelquilt.optim.smo import (
 
 Floats = NDArray[np.float64]
 
-MAX_SMO_ITER = 10_000_000
 INNER_SHARE = 0.1  # part of the gap asked for that the inner SVM may use up
 
 
@@ -83,7 +85,7 @@ class StackSVM:
         self.s = y * t
         self.lower, self.upper = signed_bounds(y, U)
         self.U = U
-        self.diag = np.ascontiguousarray(np.diagonal(K, axis1=1, axis2=2), dtype=np.float64)
+        self.diag = diagonals(K)
         self.margin_scale = float(t[U > 0].mean()) if (U > 0).any() else 1.0
         self.n_solves = 0
         self.n_smo_iter = 0
@@ -109,7 +111,7 @@ class StackSVM:
         state = BoxDual(kernel, self.lower, self.upper, b.copy(), f)
         kkt_tol = INNER_SHARE * tol * self.margin_scale
         for _ in range(5):
-            state.solve(kkt_tol, MAX_SMO_ITER)
+            state.solve(kkt_tol, MAX_ITER)
             point = self._point(weights, state.b, b, products)
             if point.primal - point.dual <= INNER_SHARE * tol * abs(point.primal):
                 break
@@ -117,7 +119,7 @@ class StackSVM:
         self._kernel = kernel
         self.n_solves += 1
         self.n_smo_iter += state.n_iter
-        self.n_passes += kernel.n_built * len(kernel.active) / (self.K.shape[0] * self.K.shape[1])
+        self.n_passes += kernel.n_passes
         return point
 
     def hessian(self, point: Point) -> Floats:
@@ -169,8 +171,5 @@ class StackSVM:
         intercept = bias(b, f, self.lower, self.upper)
         linear = float(self.s @ b)
         dual = linear - 0.5 * float(weights @ q)
-        # by how much a sample falls short of its margin; the gap U max(0, short) - a short is
-        # then a sum of terms none of which is negative
-        short = self.y * (f - intercept)
-        gap = float(np.sum(self.U * np.maximum(short, 0.0) - np.abs(b) * short))
+        gap = duality_gap(self.y, self.U, b, f, intercept)
         return Point(weights, b.copy(), products, q, linear, intercept, dual, dual + gap)

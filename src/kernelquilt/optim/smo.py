@@ -37,8 +37,14 @@ Floats = NDArray[np.float64]
 
 EXACT = 1e-10  # KKT gap, relative to the scale of t, that counts as solved to rounding
 FLOPS_PER_ENTRY = 33.0  # what a factorisation can do while SMO visits one kernel entry
+MAX_ITER = 10_000_000
 MAX_EXACT_ROUNDS = 12
 MAX_DROPS = 4
+
+
+def diagonals(K: NDArray[np.floating]) -> Floats:
+    """Return the diagonals of the kernels in float64, shape (M, n)."""
+    return np.ascontiguousarray(np.diagonal(K, axis1=1, axis2=2), dtype=np.float64)
 
 
 class CombinedKernel:
@@ -71,6 +77,11 @@ class CombinedKernel:
             self.rows = np.empty((n, n)) if buffer is None else buffer
             self.have = np.zeros(n, dtype=np.bool_)
         self.n_built = 0
+
+    @property
+    def n_passes(self) -> float:
+        """Kernel entries read so far, in units of the whole stack."""
+        return self.n_built * len(self.active) / (self.K.shape[0] * self.K.shape[1])
 
     def need(self, wanted: NDArray[np.intp]) -> Floats:
         """Build the wanted rows where they are not there yet; return all rows."""
@@ -308,34 +319,6 @@ def _solve_sum_constrained(K: Floats, right: Floats, total: float) -> Floats | N
     return x if np.isfinite(x).all() else None
 
 
-@dataclass(frozen=True)
-class SVMResult:
-    """Solution of one SVM dual.
-
-    Attributes
-    ----------
-    dual_coef : ndarray of shape (n,)
-        Signed duals ``b``.
-    intercept : float
-        Bias of the decision function.
-    scores : ndarray of shape (n,)
-        ``Kb``, without the intercept.
-    objective : float
-        Dual objective ``t'a - 1/2 b'Kb``.
-    violation : float
-        KKT gap reached.
-    n_iter : int
-        SMO iterations.
-    """
-
-    dual_coef: Floats
-    intercept: float
-    scores: Floats
-    objective: float
-    violation: float
-    n_iter: int
-
-
 def signed_bounds(y: Floats, U: Floats) -> tuple[Floats, Floats]:
     """Return lower and upper bounds of the signed duals."""
     return np.where(y > 0, 0.0, -U), np.where(y > 0, U, 0.0)
@@ -351,22 +334,67 @@ def feasible_start(b: Floats, lower: Floats, upper: Floats) -> Floats:
     return b
 
 
+def duality_gap(y: Floats, U: Floats, b: Floats, f: Floats, intercept: float) -> float:
+    """Return the primal minus the dual value, as a sum of terms none of which is negative.
+
+    A sample falls short of its margin by ``y (f - intercept)`` and adds
+    ``U max(0, short) - a short``, whatever the kernel and however exact the duals.
+    """
+    short = y * (f - intercept)
+    return float(np.sum(U * np.maximum(short, 0.0) - np.abs(b) * short))
+
+
+@dataclass(frozen=True)
+class SVMResult:
+    """Solution of one SVM dual.
+
+    Attributes
+    ----------
+    dual_coef : ndarray of shape (n,)
+        Signed duals ``b``.
+    intercept : float
+        Bias of the decision function.
+    scores : ndarray of shape (n,)
+        ``Kb``, without the intercept.
+    objective : float
+        Dual objective ``t'a - 1/2 b'Kb``.
+    gap : float
+        Primal minus dual objective, never negative.
+    violation : float
+        KKT gap reached.
+    n_iter : int
+        SMO iterations.
+    n_passes : float
+        Kernel entries read to combine the kernels, in units of the whole stack.
+    """
+
+    dual_coef: Floats
+    intercept: float
+    scores: Floats
+    objective: float
+    gap: float
+    violation: float
+    n_iter: int
+    n_passes: float
+
+
 def solve_svm(
     K: NDArray[np.floating],
     y: Floats,
     t: Floats | float = 1.0,
     U: Floats | float = 1.0,
     *,
+    weights: Floats | None = None,
     tol: float = 1e-3,
     exact: bool = False,
     dual_coef: Floats | None = None,
-    max_iter: int = 10_000_000,
+    max_iter: int = MAX_ITER,
 ) -> SVMResult:
     """Solve one SVM dual (see the module docstring).
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
+    K : ndarray of shape (n, n), or of shape (M, n, n) with `weights`
         Kernel, symmetric; positive semi-definite for the optimum to be global.
     y : ndarray of shape (n,)
         Labels -1 and +1.
@@ -374,6 +402,8 @@ def solve_svm(
         Linear term, the margin asked of each sample.
     U : float or ndarray of shape (n,), default=1.0
         Upper bounds of the duals ``a``; 0 leaves a sample out.
+    weights : ndarray of shape (M,), optional
+        Use ``sum_p weights[p] K[p]``, of which only the rows needed are built.
     tol : float, default=1e-3
         KKT gap at which to stop.
     exact : bool, default=False
@@ -390,25 +420,27 @@ def solve_svm(
     y = np.asarray(y, dtype=np.float64)
     n = len(y)
     s = y * np.broadcast_to(np.asarray(t, dtype=np.float64), (n,))
-    lower, upper = signed_bounds(y, np.broadcast_to(np.asarray(U, dtype=np.float64), (n,)))
-    stack = np.ascontiguousarray(K)[np.newaxis]
-    kernel = CombinedKernel(stack, np.ones(1), np.diagonal(K)[np.newaxis].astype(np.float64))
-    if dual_coef is None:
-        b = np.zeros(n)
-        f = s.copy()
-    else:
+    U = np.broadcast_to(np.asarray(U, dtype=np.float64), (n,))
+    lower, upper = signed_bounds(y, U)
+    stack = np.ascontiguousarray(K if K.ndim == 3 else K[np.newaxis])
+    weights = np.ones(len(stack)) if weights is None else weights
+    kernel = CombinedKernel(stack, weights, diagonals(stack))
+    b = np.zeros(n)
+    f = s.copy()
+    if dual_coef is not None:
         b = feasible_start(np.asarray(dual_coef, dtype=np.float64), lower, upper)
-        f = s.copy()
         support = np.flatnonzero(b)
         kernel.subtract_product(support, b[support], f)
     state = BoxDual(kernel, lower, upper, b, f)
     state.solve(tol, max_iter, exact)
-    scores = s - state.f
+    intercept = bias(b, f, lower, upper)
     return SVMResult(
-        dual_coef=state.b,
-        intercept=bias(state.b, state.f, lower, upper),
-        scores=scores,
-        objective=float(s @ state.b - 0.5 * state.b @ scores),
+        dual_coef=b,
+        intercept=intercept,
+        scores=s - f,
+        objective=0.5 * float((s + f) @ b),
+        gap=duality_gap(y, U, b, f, intercept),
         violation=state.violation,
         n_iter=state.n_iter,
+        n_passes=kernel.n_passes,
     )

@@ -27,7 +27,7 @@ class WeightSet(Protocol):
         """Return an upper bound of ``max d'q`` over the set, tight to rounding; q is (M,)."""
 
     def minimise_quadratic(self, gradient: Floats, hessian: Floats, centre: Floats) -> Floats:
-        """Return the minimiser of ``gradient'(d - centre) + (d - centre)'hessian(d - centre)/2``."""
+        """Return the minimiser over the set of ``gradient'e + e'hessian e / 2``, e = d - centre."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Polytope:
         Non-negative; a row is one constraint. Rows that others dominate are dropped.
     """
 
-    def __init__(self, A: NDArray[np.floating]) -> None:
+    def __init__(self, A: Floats) -> None:
         A = np.asarray(A, dtype=np.float64)
         if A.ndim != 2 or not (A >= 0).all():
             raise ValueError("A must be a two-dimensional array without negative entries")
-        self.allowed: NDArray[np.bool_] = A.any(axis=0)
+        self.allowed: NDArray[np.bool_] = np.asarray((A > 0).any(axis=0))
         if not self.allowed.any():
             raise ValueError("every column of A is zero: no weight is bounded")
         self.A: Floats = _undominated(A)[:, self.allowed]

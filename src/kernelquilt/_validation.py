@@ -1,0 +1,131 @@
+"""Small helpers shared by the containers and the estimators."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+
+@contextmanager
+def unchanged_on_error(estimator: object) -> Iterator[None]:
+    """Put the attributes of `estimator` back as they were if the block raises."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def row_positions(rows: Any, n_rows: int) -> IndexArray:
+    """Turn what scikit-learn and users index rows with into positions.
+
+    Parameters
+    ----------
+    rows : int, slice, bool or int array-like, or the pair ``(rows, ...)``
+    n_rows : int
+
+    Returns
+    -------
+    positions : ndarray of shape (n_selected,)
+        Between 0 and `n_rows` - 1.
+    """
+    if isinstance(rows, list) and not rows:
+        return np.empty(0, dtype=np.intp)
+    positions = np.atleast_1d(np.arange(n_rows)[rows])
+    if positions.ndim != 1:
+        raise IndexError(f"rows are selected by one-dimensional keys, got {positions.ndim}-D")
+    return positions
+
+
+def check_mask(observed: Any, shape: tuple[int, int], columns: str) -> BoolArray:
+    """Return a copy of an explicit `observed` mask after checking shape and dtype.
+
+    Parameters
+    ----------
+    observed : array-like of bool of shape `shape`
+    shape : tuple of int
+    columns : str
+        What the columns of the mask stand for, for the message.
+    """
+    mask = np.array(observed)
+    if mask.dtype != np.bool_:
+        raise ValueError(
+            f"observed must be boolean (True where observed), got dtype {mask.dtype}; "
+            "convert it with .astype(bool)"
+        )
+    if mask.shape != shape:
+        raise ValueError(f"observed must have shape {shape} (samples, {columns}), got {mask.shape}")
+    return mask
+
+
+def check_names(names: Iterable[Any], count: int, kind: str) -> tuple[str, ...]:
+    """Return `names` as strings after checking that there are `count` different ones."""
+    checked = tuple(str(name) for name in names)
+    if len(checked) != count:
+        raise ValueError(f"{len(checked)} names were given for {count} {kind}s")
+    repeated = sorted({name for name in checked if checked.count(name) > 1})
+    if repeated:
+        raise ValueError(f"{kind} names must be different, repeated: {quoted(repeated)}")
+    return checked
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Join names for a message: ``'mri', 'rna'``."""
+    return ", ".join(repr(name) for name in names)
+
+
+def warn_all_absent(observed: BoolArray, names: Sequence[str], kind: str) -> None:
+    """Warn once about the columns of `observed` that no training sample has.
+
+    Parameters
+    ----------
+    observed : ndarray of bool of shape (n_samples, n_names)
+    names : sequence of str
+    kind : str
+        ``"view"`` or ``"kernel"``.
+    """
+    gone = [name for name, rows in zip(names, observed.T, strict=True) if not rows.any()]
+    if gone:
+        warnings.warn(
+            f"{len(gone)} of {len(names)} {kind}s absent for all {len(observed)} training samples "
+            f"and therefore ignored, now and in new data: {quoted(gone)}",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def summary(title: str, names: Sequence[str], details: Sequence[str], observed: BoolArray) -> str:
+    """Describe a container: a title line, then one line per view or kernel.
+
+    Parameters
+    ----------
+    title : str
+    names : sequence of str
+    details : sequence of str
+        One text per name.
+    observed : ndarray of bool of shape (n_samples, n_names)
+    """
+    shown = 12
+    absent = 100 * (1 - observed.mean(axis=0)) if len(observed) else np.zeros(len(names))
+    patterns = len(np.unique(observed, axis=0))
+    width = max(len(name) for name in names[:shown])
+    lines = [
+        f"{title}, {absent.mean():.1f} % absent, "
+        f"{patterns} distinct pattern{'s' * (patterns != 1)} of absence"
+    ]
+    lines += [
+        f"  {name:<{width}}  {detail}{share:.1f} % absent"
+        for name, detail, share in zip(names[:shown], details, absent, strict=False)
+    ]
+    if len(names) > shown:
+        lines.append(f"  ... and {len(names) - shown} more")
+    return "\n".join(lines)

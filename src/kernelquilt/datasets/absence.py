@@ -1,0 +1,170 @@
+"""Masks that make views absent, for experiments on complete data."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from scipy.stats import rankdata
+from sklearn.utils import check_random_state
+
+from kernelquilt._columns import ViewColumns, has_view_level, is_frame, resolve_columns
+from kernelquilt._validation import BoolArray, FloatArray, quoted
+from kernelquilt.kernels import KernelStack
+from kernelquilt.views import MultiView, as_views, has_views
+
+_N_GROUPS = 4
+
+
+def make_absent(
+    X: Any,
+    ratio: float,
+    *,
+    mechanism: str = "per_sample",
+    views: ViewColumns = None,
+    random_state: int | RandomState | None = None,
+) -> Any:
+    """Make views absent.
+
+    Every sample keeps at least one of the views it has, and what is absent stays absent: the mask
+    is drawn as if the data were complete and then added.
+
+    Parameters
+    ----------
+    X : MultiView, KernelStack, or array-like or DataFrame of shape (n_samples, n_features)
+        The kernels of a stack count as views.
+    ratio : float
+        Fraction of the views to make absent, at least 0 and less than 1.
+    mechanism : {"per_sample", "mcar", "block", "mnar"}, default="per_sample"
+        With V views, and ``ratio * V`` rounded half up:
+
+        - ``"per_sample"``: every sample lacks this number of views, at most V - 1, drawn at random.
+        - ``"mcar"``: every view of every sample is absent independently with probability `ratio`.
+        - ``"block"``: samples fall at random into a few groups, such as hospitals, and all samples
+          of a group lack the same views, in number as with ``"per_sample"``. There are four
+          groups, or more if it takes more for every view to be observed in a group.
+        - ``"mnar"``: as ``"mcar"``, but the probability grows linearly with the rank of the
+          sample's own value in the view: its mean standardised feature or, for kernels, its mean
+          similarity with the other samples. The mean probability is `ratio`.
+
+        With the independent draws of ``"mcar"`` and ``"mnar"``, keeping one view of every sample
+        leaves fewer absent than `ratio` says when V is small or `ratio` large.
+    views : dict of str to columns or "columns", default=None
+        The views of 2-D data, as in `as_views`; needed unless a frame has MultiIndex columns.
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    X : object of the type of the input
+        A new object; 2-D data have NaN in all columns of an absent view. A new stack shares the
+        kernels of the old one. Dicts and lists of views become a MultiView.
+
+    Examples
+    --------
+    >>> from kernelquilt.datasets import load_example, make_absent
+    >>> X, _ = load_example("digits")
+    >>> X = make_absent(X, 0.4, random_state=0)
+    >>> X.observed[:6].sum(axis=1)
+    array([3, 3, 3, 3, 3, 3])
+    """
+    if not 0 <= ratio < 1:
+        raise ValueError(f"ratio must be at least 0 and less than 1, got {ratio}")
+    if mechanism not in _MECHANISMS:
+        raise ValueError(
+            f"there is no mechanism {mechanism!r}; the mechanisms are {quoted(_MECHANISMS)}"
+        )
+    two_dimensional = not (isinstance(X, KernelStack) or has_views(X))
+    if two_dimensional and views is None and not has_view_level(X):
+        raise ValueError("2-D data are one view unless views={name: columns} says otherwise")
+    data = X if isinstance(X, KernelStack) else as_views(X, views, partial_nan="allow")
+    margin = _MECHANISMS[mechanism](check_random_state(random_state), ratio, data)
+    observed = data.observed & _kept(margin, data.observed)
+    if isinstance(data, KernelStack):
+        return KernelStack._build(data._gram, data._ids, observed)
+    if two_dimensional:
+        return _with_nan(X, views, observed)
+    return MultiView({name: data[name] for name in data.names}, observed, index=data.index)
+
+
+def _kept(margin: FloatArray, observed: BoolArray) -> BoolArray:
+    """Keep what has a margin >= 0 and of every sample at least the largest that is observed."""
+    last = np.where(observed, margin, -np.inf).argmax(axis=1)
+    kept = margin >= 0
+    kept[np.arange(len(kept)), last] |= ~(kept & observed).any(axis=1)
+    return kept
+
+
+def _n_absent(ratio: float, n_views: int) -> int:
+    # 1e-9 because 0.35 * 10 + 0.5 must not fall short of 4 by rounding
+    return min(int(np.floor(ratio * n_views + 0.5 + 1e-9)), n_views - 1)
+
+
+def _per_sample(rng: RandomState, ratio: float, data: Any) -> FloatArray:
+    rank = rng.uniform(size=data.shape).argsort(axis=1).argsort(axis=1)
+    return np.asarray(rank - _n_absent(ratio, data.shape[1]), dtype=np.float64)
+
+
+def _mcar(rng: RandomState, ratio: float, data: Any) -> FloatArray:
+    return rng.uniform(size=data.shape) - ratio
+
+
+def _block(rng: RandomState, ratio: float, data: Any) -> FloatArray:
+    """Go round the views in random order; each group keeps the next ones."""
+    n, n_views = data.shape
+    n_kept = n_views - _n_absent(ratio, n_views)
+    n_groups = max(_N_GROUPS, -(-n_views // n_kept))
+    distance = rng.permutation(n_views) - n_kept * np.arange(n_groups)[:, None]
+    margin = n_kept - 1 - distance % n_views
+    return margin[rng.randint(n_groups, size=n)].astype(np.float64)
+
+
+def _mnar(rng: RandomState, ratio: float, data: Any) -> FloatArray:
+    levels = _kernel_levels(data) if isinstance(data, KernelStack) else _view_levels(data)
+    probability = np.full(data.shape, ratio)
+    for column, present, level in zip(probability.T, data.observed.T, levels, strict=True):
+        rank = (rankdata(level[present]) - 0.5) / max(present.sum(), 1)
+        column[present] += min(ratio, 1 - ratio) * (2 * rank - 1)
+    return rng.uniform(size=data.shape) - probability
+
+
+_MECHANISMS: dict[str, Callable[[RandomState, float, Any], FloatArray]] = {
+    "per_sample": _per_sample,
+    "mcar": _mcar,
+    "block": _block,
+    "mnar": _mnar,
+}
+
+
+def _view_levels(data: MultiView) -> list[FloatArray]:
+    """Return the mean standardised feature of each sample (n,), view by view."""
+    levels = []
+    for name, present in zip(data.names, data.observed.T, strict=True):
+        level = np.zeros(len(data))
+        values = np.ma.masked_invalid(data[name][present])
+        if present.any():
+            spread = values.std(axis=0)
+            standardised = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+            level[present] = standardised.mean(axis=1).filled(0.0)
+        levels.append(level)
+    return levels
+
+
+def _kernel_levels(stack: KernelStack) -> list[FloatArray]:
+    """Return the mean similarity of each sample (n,) up to a factor, kernel by kernel."""
+    kernels = stack.training_kernels() if stack.square else stack.gram()
+    return [np.nansum(kernel, axis=1, dtype=np.float64) for kernel in kernels]
+
+
+def _with_nan(X: Any, views: ViewColumns, observed: BoolArray) -> Any:
+    X = X if is_frame(X) else np.asarray(X)
+    absent = np.zeros(X.shape, dtype=np.bool_)
+    times_used = np.zeros(X.shape[1], dtype=int)
+    for columns, present in zip(resolve_columns(X, views).values(), observed.T, strict=True):
+        absent[:, columns] = ~present[:, None]
+        times_used[columns] += 1
+    if (times_used > 1).any():
+        raise ValueError(
+            f"{(times_used > 1).sum()} columns belong to several views, so that one of these "
+            "cannot be absent alone; use a MultiView"
+        )
+    return X.mask(absent) if is_frame(X) else np.where(absent, np.nan, X)

@@ -1,0 +1,332 @@
+"""What the kernel classifiers share: from data to kernels to binary problems, and back.
+
+A subclass says how one binary problem is solved (`_solve`). Everything else, from validation to
+attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction, is here.
+"""
+
+import sys
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_is_fitted
+
+from kernelquilt._validation import BoolArray, unchanged_on_error, warn_all_absent
+from kernelquilt.kernels import KernelStack, TrainingRows, as_stack
+from kernelquilt.optim.blas import single_threaded_blas
+from kernelquilt.solution import TINY, Solution, Step, warn_unless_converged
+from kernelquilt.view_kernels import ViewKernels
+from kernelquilt.views import MultiView, validate_views
+
+Floats = NDArray[np.float64]
+
+PREDICTION_ENTRIES = 2**23  # kernel entries held at a time while predicting
+
+
+class BinaryProblem(NamedTuple):
+    """One binary problem, as arrays.
+
+    Attributes
+    ----------
+    K : ndarray of shape (M, n, n)
+        Kernels, zero where absent.
+    observed : ndarray of shape (n, M), bool
+        True where a kernel observes a sample.
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    C : ndarray of shape (n,)
+        Penalty of each sample, 0 for those left out.
+    """
+
+    K: NDArray[np.floating]
+    observed: BoolArray
+    y: Floats
+    C: Floats
+
+    @property
+    def allowed(self) -> BoolArray:
+        """Kernels that at least one training sample has, shape (M,)."""
+        return np.asarray(self.observed.any(axis=0))
+
+
+class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base of the classifiers that learn from a stack of kernels."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [Interval(Real, 0, np.inf, closed="neither")],
+        "kernels": "no_validation",
+        "views": "no_validation",
+        "tol": [Interval(Real, 0, np.inf, closed="neither")],
+        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+        """Solve one binary problem; must not change the estimator."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
+            Training samples. Absent views are rows of NaN, or not observed in the container.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), default=None
+            Factors on the penalty of each sample.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        self._validate_params()
+        with unchanged_on_error(self), single_threaded_blas():
+            data = self._check_training_data(X)
+            y, weight = self._check_targets(data, y, sample_weight)
+            classes, codes = np.unique(y, return_inverse=True)
+            self._check_two_classes(classes, codes, weight)
+            stack = self._training_stack(data, weight)
+            K, observed = stack.training_gram()
+            penalty = self._penalties(classes, codes, weight, observed)
+            problems = [
+                BinaryProblem(K, observed, sign, np.where(sign == 0.0, 0.0, penalty))
+                for sign in _signs(codes, len(classes), self.multi_class)
+            ]
+            solutions = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(self._solve)(problem, self._reporter(number, len(problems)))
+                for number, problem in enumerate(problems)
+            )
+            self.classes_ = classes
+            self.kernel_names_ = stack.names
+            self._store(solutions)
+            warn_unless_converged(type(self).__name__, solutions)
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            Samples in the form of the training samples; a stack has the same kernels, either
+            sliced from the training stack or with the training samples as its columns.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,), or (n_rows, n_classes) if multi-class
+            Positive for ``classes_[1]`` if binary; the largest decides otherwise. A sample
+            without any observed view gets the intercept.
+        """
+        check_is_fitted(self, "dual_coef_")
+        rows = self._check_rows(X)
+        n_classes = len(self.classes_)
+        scores = np.empty((len(rows), len(self.dual_coef_)))
+        size = max(1, PREDICTION_ENTRIES // self.dual_coef_.shape[1])
+        with single_threaded_blas():
+            for start in range(0, len(rows), size):
+                part = slice(start, start + size)
+                scores[part] = self._scores(rows[part])
+        if n_classes == 2:
+            return scores[:, 0]
+        return scores if self.multi_class == "ovr" else _votes(scores, n_classes)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `decision_function`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def _check_training_data(self, X: Any) -> MultiView | KernelStack:
+        if isinstance(X, KernelStack) or self._precomputed:
+            stack = as_stack(X)
+            self.n_features_in_ = stack.shape[1]
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return stack
+        return validate_views(self, X, self.views, reset=True)
+
+    def _check_targets(
+        self, data: MultiView | KernelStack, y: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], Floats]:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        check_consistent_length(data, y)
+        weight = _check_sample_weight(sample_weight, y, dtype=np.float64)
+        if (weight < 0).any():
+            raise ValueError(
+                f"{(weight < 0).sum()} of {len(weight)} sample weights are negative; "
+                "leave samples out with a weight of 0"
+            )
+        return y, weight
+
+    def _check_two_classes(self, classes: NDArray[Any], codes: Any, weight: Floats) -> None:
+        present = np.unique(codes[weight > 0])
+        if len(present) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least two classes with positive "
+                f"weight, got {len(present)} class among {len(codes)} samples: "
+                f"{classes[present].tolist()}"
+            )
+
+    def _training_stack(self, data: MultiView | KernelStack, weight: Floats) -> KernelStack:
+        """Return the training kernels and keep what prediction needs of them."""
+        if isinstance(data, KernelStack):
+            warn_all_absent(data.observed, data.names, "kernel")
+            self.view_kernels_: ViewKernels | None = None
+            self.training_rows_: TrainingRows | None = data.training_rows
+            return data
+        view_kernels = ViewKernels(self.kernels)
+        stack = view_kernels.fit_transform(data, sample_weight=weight)
+        self.view_kernels_ = view_kernels
+        self.training_rows_ = None
+        return stack
+
+    def _check_rows(self, X: Any) -> Any:
+        """Return new samples as the container that `_scores` slices."""
+        if self.view_kernels_ is None:
+            return as_stack(X)
+        if isinstance(X, KernelStack):
+            raise ValueError(
+                f"X is a KernelStack, but {type(self).__name__} was fitted on views; "
+                "pass samples in the form of the training samples"
+            )
+        return validate_views(self, X, self.views, reset=False)
+
+    def _kernels_of(self, rows: Any, needed: BoolArray) -> Iterator[NDArray[np.floating]]:
+        if self.view_kernels_ is None:
+            return rows.cross_kernels(self.training_rows_, needed)
+        return self.view_kernels_.iter_kernels(rows, needed)
+
+    def _scores(self, rows: Any) -> Floats:
+        """Return the scores of all problems, shape (n_rows, n_problems)."""
+        weights = np.atleast_2d(self.weights_)
+        needed = np.asarray(weights.any(axis=0))
+        scores = np.tile(self.intercept_, (len(rows), 1))
+        kernels = self._kernels_of(rows, needed)
+        for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
+            scores += (kernel @ self.dual_coef_.T) * weights[:, m]
+        return scores
+
+    def _penalties(
+        self, classes: NDArray[Any], codes: Any, weight: Floats, observed: BoolArray
+    ) -> Floats:
+        """Return the penalty of each sample; samples without any view are left out."""
+        if self.class_weight == "balanced":
+            totals = np.bincount(codes, weight)
+            factor = totals.sum() / (np.count_nonzero(totals) * np.maximum(totals, TINY))
+        else:
+            factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        empty = np.asarray(~observed.any(axis=1))
+        if empty.any():
+            warnings.warn(
+                f"{empty.sum()} of {len(empty)} training samples have no observed view and are "
+                "left out of the fit",
+                UserWarning,
+                stacklevel=3,
+            )
+        penalty = np.where(empty, 0.0, self.C * factor[codes] * weight)
+        if empty.all() or len(np.unique(codes[penalty > 0])) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples with an observed view of at least two "
+                f"classes; {empty.sum()} of {len(empty)} samples have none"
+            )
+        return penalty
+
+    def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
+        if not self.verbose:
+            return None
+        name = type(self).__name__ + (f" {number + 1}/{n_problems}" if n_problems > 1 else "")
+
+        def report(step: Step) -> None:
+            sys.stdout.write(
+                f"[{name}] solve {step.n_solves}: objective {step.objective:.8g}, "
+                f"gap {step.gap:.2g}\n"
+            )
+
+        return report
+
+    def _store(self, solutions: list[Solution]) -> None:
+        def gathered(name: str) -> Any:
+            values = np.array([getattr(solution, name) for solution in solutions])
+            return values[0] if len(solutions) == 1 else values
+
+        self.weights_ = gathered("weights")
+        self.dual_coef_ = np.array([solution.dual_coef for solution in solutions])
+        self.intercept_ = np.array([solution.intercept for solution in solutions])
+        self.objective_ = gathered("objective")
+        self.duality_gap_ = gathered("duality_gap")
+        self.n_iter_ = max(solution.n_iter for solution in solutions)
+        self.n_solves_ = sum(solution.n_solves for solution in solutions)
+        self.n_smo_iter_ = sum(solution.n_smo_iter for solution in solutions)
+        self.n_passes_ = sum(solution.n_passes for solution in solutions)
+        self.converged_ = all(solution.converged for solution in solutions)
+        self.history_ = [solution.history for solution in solutions]
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.views is not None
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+
+def _signs(codes: NDArray[np.intp], n_classes: int, multi_class: str) -> Iterator[Floats]:
+    """Yield the labels of each binary problem: -1, +1, and 0 for samples that take no part."""
+    if n_classes == 2:
+        yield np.where(codes == 1, 1.0, -1.0)
+    elif multi_class == "ovr":
+        for positive in range(n_classes):
+            yield np.where(codes == positive, 1.0, -1.0)
+    else:
+        for negative, positive in _pairs(n_classes):
+            yield np.where(codes == positive, 1.0, np.where(codes == negative, -1.0, 0.0))
+
+
+def _pairs(n_classes: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+
+
+def _votes(scores: Floats, n_classes: int) -> Floats:
+    """Return one-vs-one votes (n_rows, n_classes), ties broken by the sum of the scores."""
+    votes = np.zeros((len(scores), n_classes))
+    confidence = np.zeros((len(scores), n_classes))
+    for score, (negative, positive) in zip(scores.T, _pairs(n_classes), strict=True):
+        votes[:, positive] += score > 0
+        votes[:, negative] += score <= 0
+        confidence[:, positive] += score
+        confidence[:, negative] -= score
+    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))
