@@ -73,13 +73,16 @@ def make_absent(
         raise ValueError(
             f"there is no mechanism {mechanism!r}; the mechanisms are {quoted(_MECHANISMS)}"
         )
-    two_dimensional = not (isinstance(X, KernelStack) or has_views(X))
+    is_stack = isinstance(X, KernelStack)
+    if is_stack and views is not None:
+        raise ValueError("views= describes the columns of 2-D data; leave it None for a stack")
+    two_dimensional = not (is_stack or has_views(X))
     if two_dimensional and views is None and not has_view_level(X):
         raise ValueError("2-D data are one view unless views={name: columns} says otherwise")
-    data = X if isinstance(X, KernelStack) else as_views(X, views, partial_nan="allow")
+    data = X if is_stack else as_views(X, views, partial_nan="allow")
     margin = _MECHANISMS[mechanism](check_random_state(random_state), ratio, data)
     observed = data.observed & _kept(margin, data.observed)
-    if isinstance(data, KernelStack):
+    if is_stack:
         return KernelStack._build(data._gram, data._ids, observed)
     if two_dimensional:
         return _with_nan(X, views, observed)
@@ -120,7 +123,7 @@ def _block(rng: RandomState, ratio: float, data: Any) -> FloatArray:
 
 def _mnar(rng: RandomState, ratio: float, data: Any) -> FloatArray:
     levels = _kernel_levels(data) if isinstance(data, KernelStack) else _view_levels(data)
-    probability = np.full(data.shape, ratio)
+    probability = np.full(data.shape, float(ratio))
     for column, present, level in zip(probability.T, data.observed.T, levels, strict=True):
         rank = (rankdata(level[present]) - 0.5) / max(present.sum(), 1)
         column[present] += min(ratio, 1 - ratio) * (2 * rank - 1)

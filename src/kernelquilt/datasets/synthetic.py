@@ -89,7 +89,7 @@ def make_multiview(
     sizes = np.full(n_views, n_features) if np.ndim(n_features) == 0 else n_features
     columns = _one_each("n_features", sizes, n_views).astype(int)
     if (columns < 1).any():
-        raise ValueError(f"n_features must be at least 1, got {n_features}")
+        raise ValueError(f"n_features must be at least 1, got {n_features!r}")
     shares = _one_each(
         "proportions", np.ones(n_classes) if proportions is None else proportions, n_classes
     )
@@ -117,9 +117,9 @@ def _one_each(name: str, values: ArrayLike, count: int) -> FloatArray:
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.shape != (count,):
         kind = "classes" if name == "proportions" else "views"
-        raise ValueError(f"{name} must be one number for each of {count} {kind}, got {values}")
+        raise ValueError(f"{name} must be one number for each of {count} {kind}, got {values!r}")
     if not ((numbers >= 0) & (numbers < np.inf)).all():
-        raise ValueError(f"{name} must be finite and at least 0, got {values}")
+        raise ValueError(f"{name} must be finite and at least 0, got {values!r}")
     return numbers
 
 

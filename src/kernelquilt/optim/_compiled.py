@@ -136,12 +136,13 @@ def smo(  # type: ignore[no-untyped-def]
             built += 1
         row_i = combined[i]
 
+        diag_i = diag[i]
         best_gain = -1.0
         for start in range(0, n, BLOCK):
             block_max = -1.0
             for k in range(start, min(start + BLOCK, n)):
                 violation = _max(0.0, f_up - f[k] - down_off[k])
-                curvature = _max(MIN_CURVATURE, diag[i] + diag[k] - 2.0 * row_i[k])
+                curvature = _max(MIN_CURVATURE, diag_i + diag[k] - 2.0 * row_i[k])
                 gain[k] = violation * violation / curvature
                 block_max = _max(block_max, gain[k])
             if block_max > best_gain:
@@ -167,15 +168,15 @@ def smo(  # type: ignore[no-untyped-def]
         up_off[j] = 0.0 if b[j] < upper[j] else -BIG
         down_off[j] = 0.0 if b[j] > lower[j] else BIG
 
+        for k in range(n):
+            f[k] -= step * (row_i[k] - row_j[k])
         f_up = -BIG
         f_down = BIG
         for start in range(0, n, BLOCK):
             block_max = -BIG
             for k in range(start, min(start + BLOCK, n)):
-                updated = f[k] - step * (row_i[k] - row_j[k])
-                f[k] = updated
-                block_max = _max(block_max, updated + up_off[k])
-                f_down = _min(f_down, updated + down_off[k])
+                block_max = _max(block_max, f[k] + up_off[k])
+                f_down = _min(f_down, f[k] + down_off[k])
             if block_max > f_up:
                 f_up = block_max
                 best_block = start

@@ -36,7 +36,9 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 Floats = NDArray[np.float64]
 
 EXACT = 1e-10  # KKT gap, relative to the scale of t, that counts as solved to rounding
-FLOPS_PER_ENTRY = 33.0  # what a factorisation can do while SMO visits one kernel entry
+FLOPS_PER_ENTRY = 20.0  # what a factorisation can do while SMO visits one kernel entry
+FACE_OVERHEAD = 5e4  # entries SMO could visit while a face step of any size is set up
+MIN_ROUND = 2000  # SMO iterations below which a round is not worth its overhead
 MAX_ITER = 10_000_000
 MAX_EXACT_ROUNDS = 12
 MAX_DROPS = 4
@@ -168,7 +170,7 @@ class BoxDual:
         n = len(self.b)
         tol = max(tol, self.rounding)
         while self.violation > tol and self.n_iter < max_iter:
-            self._smo(tol, min(2 * n, max_iter - self.n_iter))
+            self._smo(tol, min(max(2 * n, MIN_ROUND), max_iter - self.n_iter))
             # neither half may cost much more than the other, whichever of them is the fast one
             n_free = len(self.free)
             if self.violation > tol and self.face_cost + _face_cost(n_free) <= self.smo_cost:
@@ -247,7 +249,7 @@ class BoxDual:
 
 def _face_cost(n_free: int) -> float:
     """Cost of a face step in units of kernel entries visited by SMO."""
-    return n_free**3 / 3 / FLOPS_PER_ENTRY + 3 * n_free**2
+    return n_free**3 / 3 / FLOPS_PER_ENTRY + 3 * n_free**2 + FACE_OVERHEAD
 
 
 def _face_optimum(
