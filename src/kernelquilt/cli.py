@@ -342,7 +342,7 @@ def commands() -> "click.Group":
 
 
 def _needs(error: ModuleNotFoundError) -> str:
-    return f'kq demo needs {error.name}: pip install "kernelquilt[demo]"'
+    return f'kq needs {error.name}: pip install "kernelquilt[demo]"'
 
 
 def main() -> None:

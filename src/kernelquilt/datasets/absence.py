@@ -74,12 +74,14 @@ def make_absent(
             f"there is no mechanism {mechanism!r}; the mechanisms are {quoted(_MECHANISMS)}"
         )
     is_stack = isinstance(X, KernelStack)
+    data: Any = X
     if is_stack and views is not None:
         raise ValueError("views= describes the columns of 2-D data; leave it None for a stack")
     two_dimensional = not (is_stack or has_views(X))
     if two_dimensional and views is None and not has_view_level(X):
         raise ValueError("2-D data are one view unless views={name: columns} says otherwise")
-    data = X if is_stack else as_views(X, views, partial_nan="allow")
+    if not is_stack:
+        data = as_views(X, views, partial_nan="allow")
     margin = _MECHANISMS[mechanism](check_random_state(random_state), ratio, data)
     observed = data.observed & _kept(margin, data.observed)
     if is_stack:

@@ -1,0 +1,264 @@
+"""Every classifier through scikit-learn's own tools, with every kind of input."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import kernelquilt as kq
+
+CLASSIFIERS = [
+    kq.UniformMKLClassifier,
+    kq.ObservedFractionMKLClassifier,
+    kq.SimpleMKLClassifier,
+]
+# the samples include one without any view
+pytestmark = pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning")
+VIEWS = {"a": [0, 1, 2], "b": [3, 4], "c": [5, 6, 7]}
+
+
+@parametrize_with_checks([classifier() for classifier in CLASSIFIERS])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Return an array with absent views as NaN, and labels of three classes."""
+    rng = np.random.default_rng(0)
+    n = 90
+    y = np.repeat(["x", "y", "z"], n // 3)
+    X = rng.standard_normal((n, 8)) + np.outer(
+        np.repeat([0, 2, 4], n // 3), [1, 0, 0, 1, 0, 0, 1, 0]
+    )
+    for columns in VIEWS.values():
+        X[np.ix_(rng.random(n) < 0.2, columns)] = np.nan
+    return X, y
+
+
+def as_input(kind, X):
+    """Return the samples in the form asked for, and what the estimator must know about it."""
+    if kind == "array":
+        return X, {"views": VIEWS}
+    columns = list("pqrstuvw")
+    if kind == "frame":
+        views = {name: [columns[c] for c in cols] for name, cols in VIEWS.items()}
+        return pd.DataFrame(X, columns=columns), {"views": views}
+    if kind == "multi_index":
+        top = [name for name, cols in VIEWS.items() for _ in cols]
+        return pd.DataFrame(X, columns=pd.MultiIndex.from_arrays([top, columns])), {}
+    data = kq.as_views(X, VIEWS)
+    if kind == "views":
+        return data, {}
+    stack = kq.ViewKernels().fit_transform(data)
+    if kind == "stack":
+        return stack, {}
+    assert kind == "precomputed"
+    K = np.moveaxis(stack.gram(), 0, -1).copy()
+    K[~stack.observed[:, None, :] | ~stack.observed[None, :, :]] = np.nan
+    return K, {"kernels": "precomputed"}
+
+
+INPUTS = ["array", "frame", "views", "stack", "precomputed"]
+# calibration, stacking, voting and train_test_split ignore scikit-learn's pairwise tag
+CONTAINERS = ["array", "frame", "views", "stack"]
+every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
+
+
+@every_classifier
+@pytest.mark.parametrize("kind", [*INPUTS, "multi_index"])
+def test_fit_and_predict(classifier, kind, samples):
+    X, y = samples
+    data, parameters = as_input(kind, X)
+    model = classifier(**parameters).fit(data, y)
+    assert model.score(data, y) > 0.8
+    assert model.decision_function(data).shape == (90, 3)
+    assert model.weights_.shape == (3, 3)
+    assert model.dual_coef_.shape == (3, 90)
+    assert model.converged_
+    assert (model.duality_gap_ >= -1e-12 * np.abs(model.objective_)).all()
+    assert set(model.classes_) == {"x", "y", "z"}
+
+
+@every_classifier
+def test_all_inputs_give_the_same_scores(classifier, samples):
+    X, y = samples
+    scores = []
+    for kind in INPUTS:
+        data, parameters = as_input(kind, X)
+        scores.append(classifier(tol=1e-6, **parameters).fit(data, y).decision_function(data))
+    for other in scores[1:]:
+        np.testing.assert_allclose(other, scores[0], atol=1e-8)
+
+
+@every_classifier
+@pytest.mark.parametrize("kind", [*INPUTS, "multi_index"])
+def test_cross_validation(classifier, kind, samples):
+    X, y = samples
+    data, parameters = as_input(kind, X)
+    model = classifier(**parameters)
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    scores = cross_val_score(model, data, y, cv=folds)
+    assert scores.shape == (3,)
+    assert scores.mean() > 0.6
+    assert cross_val_predict(model, data, y, cv=folds).shape == y.shape
+
+
+@every_classifier
+@pytest.mark.parametrize("kind", INPUTS)
+def test_grid_search(classifier, kind, samples):
+    X, y = samples
+    data, parameters = as_input(kind, X)
+    search = GridSearchCV(classifier(**parameters), {"C": [0.1, 10.0]}, cv=3, n_jobs=2).fit(data, y)
+    assert search.best_params_["C"] in (0.1, 10.0)
+    assert search.predict(data).shape == y.shape
+
+
+@every_classifier
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_meta_estimators(classifier, kind, samples):
+    X, y = samples
+    data, parameters = as_input(kind, X)
+    model = classifier(**parameters)
+    calibrated = CalibratedClassifierCV(model, cv=3, ensemble=False).fit(data, y)
+    np.testing.assert_allclose(calibrated.predict_proba(data).sum(axis=1), 1.0)
+    members = [("one", model), ("two", clone(model).set_params(C=10.0))]
+    stacked = StackingClassifier(members, LogisticRegression(), cv=3).fit(data, y)
+    assert stacked.score(data, y) > 0.8
+    assert VotingClassifier(members).fit(data, y).score(data, y) > 0.8
+    train, test, y_train, y_test = train_test_split(data, y, random_state=0, stratify=y)
+    assert clone(model).fit(train, y_train).score(test, y_test) > 0.6
+
+
+@every_classifier
+@pytest.mark.parametrize("kind", INPUTS)
+def test_clone_and_pickle(classifier, kind, samples):
+    X, y = samples
+    data, parameters = as_input(kind, X)
+    model = classifier(C=3.0, **parameters).fit(data, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(data), model.decision_function(data))
+    fresh = clone(model)
+    assert fresh.C == 3.0
+    with pytest.raises(NotFittedError):
+        fresh.predict(data)
+
+
+@every_classifier
+def test_a_model_of_a_stack_keeps_no_kernels(classifier, samples):
+    X, y = samples
+    stack, _ = as_input("stack", X)
+    model = classifier().fit(stack, y)
+    n, M = stack.shape
+    assert len(pickle.dumps(model)) < 100 * n * (M + 3) < stack.gram().nbytes
+
+
+@every_classifier
+def test_pipelines(classifier, samples):
+    X, y = samples
+    data = kq.as_views(X, VIEWS)
+    from_views = make_pipeline(
+        kq.ViewTransformer(StandardScaler()),
+        kq.ViewKernels(kq.gaussian_bank(2, 0.5, 2.0)),
+        kq.CentreKernels(),
+        kq.ScaleKernels("unit_diagonal"),
+        classifier(),
+    )
+    assert cross_val_score(from_views, data, y, cv=3).mean() > 0.6
+    stack = kq.ViewKernels().fit_transform(data)
+    from_stack = make_pipeline(kq.CentreKernels(), kq.ScaleKernels("unit_trace"), classifier(C=100))
+    assert cross_val_score(from_stack, stack, y, cv=3).mean() > 0.6
+    search = GridSearchCV(from_views, {"viewkernels__kernels": ["gaussian", "linear"]}, cv=3)
+    assert search.fit(data, y).best_score_ > 0.6
+
+
+@every_classifier
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_results_do_not_depend_on_n_jobs(classifier, multi_class, samples):
+    X, y = samples
+    one = classifier(views=VIEWS, multi_class=multi_class).fit(X, y)
+    two = classifier(views=VIEWS, multi_class=multi_class, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
+    np.testing.assert_array_equal(one.weights_, two.weights_)
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+
+
+@every_classifier
+@pytest.mark.parametrize("kind", ["array", "views", "stack", "precomputed"])
+def test_garbage_in_absent_cells_changes_no_bit(classifier, kind, samples):
+    X, y = samples
+    data, parameters = as_input(kind, X)
+    observed = kq.as_views(X, VIEWS).observed
+    garbage = np.random.default_rng(1).standard_normal(X.shape) * 1e6
+    if kind in ("array", "views"):
+        filled = {
+            name: np.where(np.isnan(X[:, c]), garbage[:, c], X[:, c]) for name, c in VIEWS.items()
+        }
+        dirty, dirty_parameters = kq.MultiView(filled, observed), {}
+    else:
+        K = (data.gram() if kind == "stack" else np.moveaxis(data, -1, 0)).copy()
+        absent = ~(observed.T[:, :, None] & observed.T[:, None, :])
+        K[absent] = np.resize([np.nan, np.inf, -1e9, 7.0], absent.sum())
+        dirty, dirty_parameters = kq.KernelStack(K, observed, names=as_names(data, kind)), {}
+    clean_model = classifier(**parameters).fit(data, y)
+    dirty_model = classifier(**dirty_parameters).fit(dirty, y)
+    np.testing.assert_array_equal(clean_model.dual_coef_, dirty_model.dual_coef_)
+    np.testing.assert_array_equal(
+        clean_model.decision_function(data), dirty_model.decision_function(dirty)
+    )
+
+
+def as_names(data, kind):
+    return data.names if kind == "stack" else None
+
+
+@every_classifier
+def test_permuting_samples_permutes_scores(classifier, samples):
+    X, y = samples
+    order = np.random.default_rng(2).permutation(len(y))
+    one = classifier(views=VIEWS, tol=1e-8).fit(X, y)
+    other = classifier(views=VIEWS, tol=1e-8).fit(X[order], y[order])
+    np.testing.assert_allclose(one.objective_, other.objective_, rtol=1e-7)
+    np.testing.assert_allclose(other.decision_function(X), one.decision_function(X), atol=1e-4)
+
+
+@every_classifier
+def test_weights_equal_repetition_with_several_views(classifier, samples):
+    X, y = samples
+    counts = np.random.default_rng(3).integers(0, 4, len(y))
+    weighted = classifier(views=VIEWS).fit(X, y, sample_weight=counts)
+    repeated = classifier(views=VIEWS).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    np.testing.assert_allclose(
+        weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
+    )
+
+
+@every_classifier
+def test_nothing_absent_equals_the_complete_method(classifier):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 8))
+    y = (X[:, 0] + X[:, 3] > 0).astype(int)
+    complete = {kq.ObservedFractionMKLClassifier: kq.UniformMKLClassifier}.get(
+        classifier, classifier
+    )
+    one = classifier(views=VIEWS).fit(X, y)
+    other = complete().fit(kq.MultiView({k: X[:, c] for k, c in VIEWS.items()}), y)
+    np.testing.assert_allclose(
+        one.decision_function(X), other.decision_function(kq.as_views(X, VIEWS))
+    )
