@@ -51,6 +51,26 @@ def test_polytope_equals_conic_solver(seed):
     assert (solution.weights >= 0).all()
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_kinks_at_zero_weights_do_not_stop_the_descent(seed):
+    """Samples seen only by kernels without weight have no unique dual."""
+    rng = np.random.default_rng(2000 + seed)
+    n, m = 50, 5
+    y = np.where(rng.random(n) < 0.3, 1.0, -1.0)
+    factors = [
+        np.column_stack([(signal * y)[:, None] + rng.standard_normal((n, rank))])
+        for signal, rank in zip([2.0, 1.0, 0.3, 0.0, 0.0], [1, 3, 20, 20, 2], strict=True)
+    ]
+    observed = rng.random((n, m)) < 0.3
+    observed[np.arange(n), rng.integers(0, m, n)] = True
+    factors = [F * observed[:, [p]] for p, F in enumerate(factors)]
+    K = np.array([F @ F.T for F in factors])
+    C = np.full(n, 10.0 ** rng.uniform(-1, 2))
+    solution = newton(StackSVM(K, y, np.ones(n), C), everything(m), tol=1e-6, max_iter=200)
+    assert solution.converged
+    assert solution.objective == pytest.approx(conic_mkl(factors, y, np.ones(n), C), rel=2e-6)
+
+
 def test_objective_falls_and_certificate_holds_on_the_way():
     rng = np.random.default_rng(5)
     K, factors, _, y, t, U = random_problem(rng, n=30, m=5)
@@ -156,7 +176,7 @@ def test_polytope_support_is_a_tight_upper_bound(seed):
 def test_polytope_drops_dominated_rows_and_unbounded_columns():
     A = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=float)
     polytope = Polytope(A)
-    np.testing.assert_array_equal(polytope.A, [[1, 1]])
+    np.testing.assert_array_equal(polytope.A, [[1, 1, 0]])
     np.testing.assert_array_equal(polytope.allowed, [True, True, False])
     np.testing.assert_array_equal(polytope.start(), [0.5, 0.5, 0.0])
 

@@ -66,7 +66,7 @@ def test_layers_point_down(module):
             continue
         assert LEVEL[own] <= LEVEL[parts[1]], f"{module} imports {name} from a higher layer"
         for pair in SEPARATE:
-            assert not ({own, parts[1]} == set(pair)), f"{module} imports {name}"
+            assert {own, parts[1]} != set(pair), f"{module} imports {name}"
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -100,7 +100,9 @@ def test_docstring_lists_the_parameters(thing):
     if inspect.isclass(thing) and hasattr(thing, "__dataclass_fields__"):
         documented |= {entry.name for entry in NumpyDocString(text)["Attributes"]}
         documented |= {
-            name.strip() for entry in NumpyDocString(text)["Attributes"] for name in entry.name.split(",")
+            name.strip()
+            for entry in NumpyDocString(text)["Attributes"]
+            for name in entry.name.split(",")
         }
     expected = set(inspect.signature(thing).parameters) - {"self", "cls"}
     assert expected <= documented, f"undocumented: {sorted(expected - documented)}"
@@ -149,7 +151,9 @@ def test_importing_the_package_loads_no_compiler_and_no_optional_package():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
+)
 def test_example_scripts_run(path, tmp_path):
     subprocess.run(
         [sys.executable, str(path)],

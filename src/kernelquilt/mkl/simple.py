@@ -51,7 +51,7 @@ def solve_simple_mkl(
     margins: Floats | None = None,
     allowed: NDArray[np.bool_] | None = None,
     tol: float = 1e-3,
-    max_iter: int = 100,
+    max_iter: int = 200,
     weights: Floats | None = None,
     dual_coef: Floats | None = None,
     on_step: Callable[[Step], None] | None = None,
@@ -72,7 +72,7 @@ def solve_simple_mkl(
         Kernels that may have weight, all by default.
     tol : float, default=1e-3
         Relative duality gap.
-    max_iter : int, default=100
+    max_iter : int, default=200
         Cap on the SVM solves.
     weights, dual_coef : ndarrays of shape (M,) and (n,), optional
         Weights and signed duals to start from.
@@ -114,7 +114,7 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         The views of 2-D data, as in `as_views`.
     tol : float, default=1e-3
         Relative duality gap.
-    max_iter : int, default=100
+    max_iter : int, default=200
         Cap on the SVM solves of each binary problem.
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest or one-vs-one for more than two classes, each problem with its own weights.
@@ -169,7 +169,7 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         kernels: Any = "gaussian",
         views: Any = None,
         tol: float = 1e-3,
-        max_iter: int = 100,
+        max_iter: int = 200,
         multi_class: str = "ovr",
         class_weight: Any = None,
         n_jobs: int | None = None,

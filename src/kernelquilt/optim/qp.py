@@ -34,9 +34,10 @@ def solve_qp(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -
     -------
     ndarray of shape (m,)
     """
-    scale = max(float(np.abs(c).max()), float(np.abs(H).max()), 1e-300)
+    # by the linear term: an entry of H is as large as it likes near the edge of the feasible set
+    scale = max(float(np.abs(c).max()), 1e-300)
     H, c = H / scale, c / scale
-    x, slack, dual, _ = _interior_point(H, c, G, h, A, b)
+    x, slack, dual = _interior_point(H, c, G, h, A, b)
     active = slack < dual
     snapped = _solve_on_active(H, c, G[active], h[active], A, b)
     feasible = (G @ snapped <= h + 1e-10).all() and np.abs(A @ snapped - b).max(initial=0.0) < 1e-10
@@ -44,15 +45,13 @@ def solve_qp(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -
     def value(point: Floats) -> float:
         return float(0.5 * point @ H @ point + c @ point)
 
-    if feasible and value(snapped) <= value(x) + 1e-9 * max(1.0, abs(value(x))):
-        return snapped
-    return x
+    return snapped if feasible and value(snapped) <= value(x) + 1e-9 else x
 
 
 def _interior_point(
     H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return primal point, slacks and the multipliers of inequalities and equalities."""
+) -> tuple[Floats, Floats, Floats]:
+    """Return the primal point, the slacks and the multipliers of the inequalities."""
     m, k, e = len(c), len(h), len(b)
     x = np.zeros(m)
     slack = np.maximum(h, 1.0)
@@ -103,7 +102,7 @@ def _interior_point(
         slack = slack + length * d_slack
         dual = dual + length * d_dual
         multiplier = multiplier + length * d_multiplier
-    return x, slack, dual, multiplier
+    return x, slack, dual
 
 
 def _longest(values: Floats, steps: Floats) -> float:
@@ -114,18 +113,22 @@ def _longest(values: Floats, steps: Floats) -> float:
 
 
 def _solve_on_active(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -> Floats:
-    """Solve with the given inequalities as equalities; variables held at zero stay exactly zero."""
+    """Solve with the given inequalities as equalities; bounds on one variable hold exactly."""
     m = len(c)
-    pinned = (np.count_nonzero(G, axis=1) == 1) & (h == 0.0)
-    keep = np.ones(m, dtype=np.bool_)
-    keep[np.nonzero(G[pinned])[1]] = False
-    constraints = np.vstack([A, G[~pinned]])[:, keep]
-    right = np.concatenate([-c[keep], b, h[~pinned]])
-    size = int(keep.sum())
-    system = np.zeros((size + len(constraints), size + len(constraints)))
-    system[:size, :size] = H[np.ix_(keep, keep)]
-    system[:size, size:] = constraints.T
-    system[size:, :size] = constraints
+    bounds = np.flatnonzero(np.count_nonzero(G, axis=1) == 1)
+    held = np.argmax(G[bounds] != 0, axis=1)
     x = np.zeros(m)
+    x[held] = h[bounds] / G[bounds, held]
+    keep = np.ones(m, dtype=np.bool_)
+    keep[held] = False
+    others = np.ones(len(h), dtype=np.bool_)
+    others[bounds] = False
+    constraints = np.vstack([A, G[others]])
+    right = np.concatenate([-(c + H @ x)[keep], np.concatenate([b, h[others]]) - constraints @ x])
+    size, k = int(keep.sum()), len(constraints)
+    system = np.zeros((size + k, size + k))
+    system[:size, :size] = H[np.ix_(keep, keep)]
+    system[:size, size:] = constraints[:, keep].T
+    system[size:, :size] = constraints[:, keep]
     x[keep] = np.linalg.lstsq(system, right, rcond=1e-15)[0][:size]
     return x

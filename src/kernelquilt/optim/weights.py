@@ -26,8 +26,15 @@ class WeightSet(Protocol):
     def support(self, q: Floats) -> float:
         """Return an upper bound of ``max d'q`` over the set, tight to rounding; q is (M,)."""
 
-    def minimise_quadratic(self, gradient: Floats, hessian: Floats, centre: Floats) -> Floats:
-        """Return the minimiser over the set of ``gradient'e + e'hessian e / 2``, e = d - centre."""
+    def step(self, gradient: Floats, hessian: Floats, centre: Floats, floor: Floats) -> Floats:
+        """Return the e that minimises ``gradient'e + e'hessian e / 2``.
+
+        ``centre + e`` lies in the set and is nowhere below `floor`, itself a point of the set or
+        smaller; all shapes are (M,) and (M, M).
+        """
+
+    def without(self, weights: Floats, negligible: NDArray[np.bool_]) -> Floats:
+        """Return a point of the set close to `weights` with the negligible ones zero."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +57,16 @@ class Simplex:
         """Return the largest allowed entry of q."""
         return float(q[self.allowed].max())
 
-    def minimise_quadratic(self, gradient: Floats, hessian: Floats, centre: Floats) -> Floats:
+    def step(self, gradient: Floats, hessian: Floats, centre: Floats, floor: Floats) -> Floats:
         """Minimise a quadratic model over the simplex."""
-        m = int(np.count_nonzero(self.allowed))
-        return _reduced_qp(
-            self.allowed, gradient, hessian, centre,
-            G=-np.eye(m), h=np.zeros(m), A=np.ones((1, m)), b=np.ones(1),
-        )  # fmt: skip
+        sums = np.ones((1, len(centre)))
+        none = np.zeros((0, len(centre)))
+        return _step(self.allowed, gradient, hessian, centre, floor, none, sums)
+
+    def without(self, weights: Floats, negligible: NDArray[np.bool_]) -> Floats:
+        """Drop the negligible weights and scale the others to sum one."""
+        kept = np.where(negligible, 0.0, weights)
+        return kept / kept.sum()
 
 
 class Polytope:
@@ -77,17 +87,15 @@ class Polytope:
         self.allowed: NDArray[np.bool_] = np.asarray((A > 0).any(axis=0))
         if not self.allowed.any():
             raise ValueError("every column of A is zero: no weight is bounded")
-        self.A: Floats = _undominated(A)[:, self.allowed]
+        self.A: Floats = _undominated(A)
 
     def start(self) -> Floats:
         """Return equal weights, as large as the constraints allow."""
-        d: Floats = np.zeros(len(self.allowed))
-        d[self.allowed] = 1.0 / self.A.sum(axis=1).max()
-        return d
+        return self.allowed / self.A.sum(axis=1).max()
 
     def support(self, q: Floats) -> float:
         """Return the value of one small linear programme, from its dual so that it is safe."""
-        q = np.maximum(q[self.allowed], 0.0)
+        q = np.where(self.allowed, np.maximum(q, 0.0), 0.0)
         top = float(q.max())
         if top == 0.0:
             return 0.0
@@ -97,14 +105,14 @@ class Polytope:
         needed = q > 0
         return top * float(z.sum()) * max(1.0, float((q[needed] / top / covered[needed]).max()))
 
-    def minimise_quadratic(self, gradient: Floats, hessian: Floats, centre: Floats) -> Floats:
+    def step(self, gradient: Floats, hessian: Floats, centre: Floats, floor: Floats) -> Floats:
         """Minimise a quadratic model over the polytope."""
-        k, m = self.A.shape
-        return _reduced_qp(
-            self.allowed, gradient, hessian, centre,
-            G=np.vstack([-np.eye(m), self.A]), h=np.concatenate([np.zeros(m), np.ones(k)]),
-            A=np.zeros((0, m)), b=np.zeros(0),
-        )  # fmt: skip
+        none = np.zeros((0, len(centre)))
+        return _step(self.allowed, gradient, hessian, centre, floor, self.A, none)
+
+    def without(self, weights: Floats, negligible: NDArray[np.bool_]) -> Floats:
+        """Drop the negligible weights."""
+        return np.where(negligible, 0.0, weights)
 
 
 def _undominated(A: Floats) -> Floats:
@@ -118,15 +126,26 @@ def _undominated(A: Floats) -> Floats:
     return np.array(kept)
 
 
-def _reduced_qp(
-    allowed: NDArray[np.bool_], gradient: Floats, hessian: Floats, centre: Floats,
-    *, G: Floats, h: Floats, A: Floats, b: Floats,
-) -> Floats:  # fmt: skip
-    """Minimise the model over the allowed weights; constraints are in these weights only."""
+def _step(
+    allowed: NDArray[np.bool_],
+    gradient: Floats,
+    hessian: Floats,
+    centre: Floats,
+    floor: Floats,
+    at_most_one: Floats,
+    equal_to_one: Floats,
+) -> Floats:
+    """Minimise the model with ``at_most_one @ d <= 1`` and ``equal_to_one @ d = 1``."""
     H = hessian[np.ix_(allowed, allowed)]
-    trace = float(np.trace(H))
-    H = H + (1e-10 * trace + 1e-14 * float(np.abs(gradient).max())) * np.eye(len(H))
-    d = np.zeros(len(allowed))
-    solution = solve_qp(H, gradient[allowed] - H @ centre[allowed], G, h, A, b)
-    d[allowed] = np.maximum(solution, 0.0)
-    return d
+    ridge = 1e-10 * float(np.trace(H)) + 1e-14 * float(np.abs(gradient).max())
+    m = len(H)
+    steps = np.zeros(len(allowed))
+    steps[allowed] = solve_qp(
+        H + ridge * np.eye(m),
+        gradient[allowed],
+        np.vstack([-np.eye(m), at_most_one[:, allowed]]),
+        np.concatenate([(centre - floor)[allowed], 1.0 - at_most_one @ centre]),
+        equal_to_one[:, allowed],
+        1.0 - equal_to_one @ centre,
+    )
+    return steps
