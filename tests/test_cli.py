@@ -7,15 +7,16 @@ import pytest
 from click.testing import CliRunner
 
 from kernelquilt import __version__, cli
+from kernelquilt.experiments import demo
 from kernelquilt.inspection import AbsenceCurveDisplay
 
 PNG = b"\x89PNG\r\n\x1a\n"
-SMALL = cli.Plan((0.0, 0.6), n_splits=2, n_train=60, n_test=50)
+SMALL = demo.Plan((0.0, 0.6), n_splits=2, n_train=60, n_test=50)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return cli.run_demo(SMALL, 0, lambda: None)
+    return demo.run_demo(SMALL, 0, lambda: None)
 
 
 def run(*arguments):
@@ -36,7 +37,7 @@ def without(monkeypatch, *modules):
 
 class TestExperiment:
     def test_rows(self, rows):
-        assert [row.method for row in rows] == list(cli.METHODS) * 2
+        assert [row.method for row in rows] == list(demo.METHODS) * 2
         assert [row.absent for row in rows[:4]] == [0.0] * 4
         assert 0.5 < rows[-1].absent < 0.6
         for row in rows[:-1]:
@@ -50,34 +51,34 @@ class TestExperiment:
         np.testing.assert_array_equal(drop.scores, uniform.scores)
 
     def test_dropping_is_impossible_when_a_class_is_gone(self, rows):
-        assert rows[-1].method == cli.DROP
+        assert rows[-1].method == demo.DROP
         assert rows[-1].fits == ()
         assert np.isnan(rows[-1].scores).all()
 
     def test_deterministic_and_reports_every_fit(self, rows):
         calls = []
-        again = cli.run_demo(SMALL, 0, lambda: calls.append(1))
+        again = demo.run_demo(SMALL, 0, lambda: calls.append(1))
         assert len(calls) == SMALL.n_fits
         for row, other in zip(rows, again, strict=True):
             np.testing.assert_array_equal(row.scores, other.scores)
 
     def test_conclusions(self, rows):
-        first, second = cli.conclusions(rows, SMALL.n_train)
+        first, second = demo.conclusions(rows, SMALL.n_train)
         assert "most accurate" in first
         assert "no longer enough complete samples" in second
 
     def test_conclusions_with_dropping(self):
         def row(method, absent, *scores):
-            fits = tuple(cli.Fit(s, 20, 0.1, 1e-4, np.ones(5) / 5, True) for s in scores)
-            return cli.Row(method, absent, fits)
+            fits = tuple(demo.Fit(s, 20, 0.1, 1e-4, np.ones(5) / 5, True) for s in scores)
+            return demo.Row(method, absent, fits)
 
         rows = [
-            row(cli.DROP, 0.0, 0.9, 0.9),
+            row(demo.DROP, 0.0, 0.9, 0.9),
             row("SimpleMKL", 0.3, 0.7, 0.9),
-            row(cli.ALL, 0.3, 0.8, 0.84),
-            row(cli.DROP, 0.3, 0.6, 0.64),
+            row(demo.ALL, 0.3, 0.8, 0.84),
+            row(demo.DROP, 0.3, 0.6, 0.64),
         ]
-        assert list(cli.conclusions(rows, 80)) == [
+        assert list(demo.conclusions(rows, 80)) == [
             "With 30% of the views absent, 'uniform' is the most accurate: 2.0 points above "
             "'SimpleMKL', and ahead in 1 of 2 splits.",
             "Dropping incomplete samples leaves 20 of 80 for training at 30% and costs 20.0 "
@@ -100,14 +101,14 @@ class TestCommand:
         assert str(path) in done.stdout
         assert not any(c < " " and c != "\n" for c in done.stdout)
         assert max(map(len, done.stdout.splitlines()[:-1])) <= 80
-        for method in cli.METHODS:
+        for method in demo.METHODS:
             assert done.stdout.count(f" {method} ") >= 3
 
     def test_demo_shows_unconverged_fits(self, tmp_path, monkeypatch):
-        fit = cli.Fit(0.5, 60, 0.1, 0.2, np.ones(5) / 5, False)
-        rows = [cli.Row(method, 0.3, (fit, fit)) for method in cli.METHODS]
+        fit = demo.Fit(0.5, 60, 0.1, 0.2, np.ones(5) / 5, False)
+        rows = [demo.Row(method, 0.3, (fit, fit)) for method in demo.METHODS]
         monkeypatch.setattr(cli, "run_demo", lambda *_: rows)
-        monkeypatch.setattr(cli, "_compile", lambda: None)
+        monkeypatch.setattr(cli, "compile_solvers", lambda: None)
         result = run("demo", "--output", str(tmp_path / "[bold].png"))
         assert result.exit_code == 0, result.output
         assert "2e-01*" in result.output

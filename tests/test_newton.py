@@ -1,11 +1,15 @@
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from sklearn.preprocessing import StandardScaler
 
+from kernelquilt.datasets import load_example, make_absent
 from kernelquilt.optim.machine import StackSVM
 from kernelquilt.optim.newton import newton
 from kernelquilt.optim.qp import solve_qp
 from kernelquilt.optim.weights import Polytope, Simplex
+from kernelquilt.view_kernels import ViewKernels
+from kernelquilt.view_transformer import ViewTransformer
 from problems import conic_mkl, random_problem
 
 
@@ -52,23 +56,34 @@ def test_polytope_equals_conic_solver(seed):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_kinks_at_zero_weights_do_not_stop_the_descent(seed):
-    """Samples seen only by kernels without weight have no unique dual."""
+def test_low_rank_kernels_with_most_entries_absent(seed):
     rng = np.random.default_rng(2000 + seed)
     n, m = 50, 5
     y = np.where(rng.random(n) < 0.3, 1.0, -1.0)
-    factors = [
-        np.column_stack([(signal * y)[:, None] + rng.standard_normal((n, rank))])
-        for signal, rank in zip([2.0, 1.0, 0.3, 0.0, 0.0], [1, 3, 20, 20, 2], strict=True)
-    ]
     observed = rng.random((n, m)) < 0.3
     observed[np.arange(n), rng.integers(0, m, n)] = True
-    factors = [F * observed[:, [p]] for p, F in enumerate(factors)]
+    factors = [
+        observed[:, [p]] * (signal * y[:, None] + rng.standard_normal((n, rank)))
+        for p, (signal, rank) in enumerate([(2, 1), (1, 3), (0.3, 20), (0, 20), (0, 2)])
+    ]
     K = np.array([F @ F.T for F in factors])
     C = np.full(n, 10.0 ** rng.uniform(-1, 2))
     solution = newton(StackSVM(K, y, np.ones(n), C), everything(m), tol=1e-6, max_iter=200)
     assert solution.converged
     assert solution.objective == pytest.approx(conic_mkl(factors, y, np.ones(n), C), rel=2e-6)
+
+
+@pytest.mark.parametrize(("ratio", "digit", "C"), [(0.6, 7, 10.0), (0.8, 3, 10.0), (0.8, 0, 1.0)])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_kinks_at_zero_weights_do_not_stop_the_descent(ratio, digit, C, tol):
+    """Samples that only kernels without weight observe have no unique dual."""
+    X, y = load_example("digits")
+    X = make_absent(X[:400], ratio, mechanism="mcar", random_state=0)
+    X = ViewTransformer(StandardScaler()).fit_transform(X)
+    K, _ = ViewKernels().fit_transform(X).training_gram()
+    machine = StackSVM(K, np.where(y[:400] == digit, 1.0, -1.0), np.ones(400), np.full(400, C))
+    solution = newton(machine, everything(5), tol=tol, max_iter=20)
+    assert solution.converged
 
 
 def test_objective_falls_and_certificate_holds_on_the_way():

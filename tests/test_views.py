@@ -17,9 +17,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.estimator_checks import check_estimator
 
+from kernelquilt._estimator_views import validate_views
 from kernelquilt._validation import unchanged_on_error
 from kernelquilt.view_transformer import ViewTransformer
-from kernelquilt.views import MultiView, as_views, validate_views
+from kernelquilt.views import MultiView, as_views
 
 nan = np.nan
 

@@ -59,7 +59,17 @@ class Gaussian(BaseEstimator):
         return self.fit_mean_distance(mean_distance(A, sample_weight))
 
     def fit_mean_distance(self, mean: float) -> "Gaussian":
-        """Set the width from the mean distance, which several kernels can share."""
+        """Set the width from the mean distance, which several kernels can share.
+
+        Parameters
+        ----------
+        mean : float
+            From `mean_distance`.
+
+        Returns
+        -------
+        self : Gaussian
+        """
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale of Gaussian must be positive and finite, got {self.scale!r}")
         self.width_ = float(self.scale * mean) or 1.0
@@ -72,7 +82,19 @@ class Gaussian(BaseEstimator):
     def of_squared_distances(
         self, squared: FloatArray, out: FloatArray | None = None
     ) -> FloatArray:
-        """Return the similarities at given squared distances, in `out` if it is given."""
+        """Return the similarities at given squared distances.
+
+        Parameters
+        ----------
+        squared : ndarray of shape (n, m)
+            Squared distances.
+        out : ndarray of shape (n, m), default=None
+            Where to write the result; may be `squared` itself.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        """
         check_is_fitted(self, "width_")
         exponent = np.multiply(squared, -0.5 / self.width_**2, out=out)
         return np.exp(exponent, out=exponent)

@@ -202,6 +202,10 @@ class KernelStack:
         ids = positions if self._ids is None else self._ids[positions]
         return self._build(self._gram, ids, self._observed[positions])
 
+    def _with_observed(self, observed: BoolArray) -> "KernelStack":
+        """Return the same rows of the same kernels with another mask of shape (n_rows, M)."""
+        return self._build(self._gram, self._ids, observed)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise TypeError("a KernelStack is not an array; its kernels are returned by gram()")
 

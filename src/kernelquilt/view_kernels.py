@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from kernelquilt._columns import ViewColumns
+from kernelquilt._estimator_views import validate_views
 from kernelquilt._gram import Kernel, check_finite
 from kernelquilt._validation import (
     BoolArray,
@@ -27,7 +28,7 @@ from kernelquilt.kernel_functions import (
     squared_distances,
 )
 from kernelquilt.kernels import KernelStack
-from kernelquilt.views import MultiView, validate_views
+from kernelquilt.views import MultiView
 
 _OWN_KERNELS = {"gaussian": Gaussian, "jaccard": Jaccard, "latent_semantic": LatentSemantic}
 _DIAGONAL_BLOCK = 64
@@ -190,7 +191,17 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         return validate_views(self, X, self.views, reset=False)
 
     def kernel_observed(self, data: MultiView) -> BoolArray:
-        """Return the mask of kernels, shape (n_rows, M), for samples from `check_views`."""
+        """Return which kernels the samples have.
+
+        Parameters
+        ----------
+        data : MultiView of n_rows samples
+            From `check_views`.
+
+        Returns
+        -------
+        observed : ndarray of bool of shape (n_rows, M)
+        """
         seen = self.training_views_.observed.any(axis=0)
         return np.asarray((data.observed & seen)[:, self.kernel_views_])
 

@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kernelquilt._columns import ViewColumns
+from kernelquilt._estimator_views import validate_views
 from kernelquilt._validation import FloatArray, quoted, unchanged_on_error, warn_all_absent
-from kernelquilt.views import MultiView, as_block, validate_views
+from kernelquilt.views import MultiView, as_block
 
 
 class ViewTransformer(TransformerMixin, BaseEstimator):

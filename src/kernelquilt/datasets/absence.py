@@ -85,7 +85,7 @@ def make_absent(
     margin = _MECHANISMS[mechanism](check_random_state(random_state), ratio, data)
     observed = data.observed & _kept(margin, data.observed)
     if is_stack:
-        return KernelStack._build(data._gram, data._ids, observed)
+        return data._with_observed(observed)
     if two_dimensional:
         return _with_nan(X, views, observed)
     return MultiView({name: data[name] for name in data.names}, observed, index=data.index)

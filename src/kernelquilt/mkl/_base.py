@@ -21,12 +21,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_is_fitted
 
+from kernelquilt._estimator_views import validate_views
 from kernelquilt._validation import BoolArray, unchanged_on_error, warn_all_absent
 from kernelquilt.kernels import KernelStack, TrainingRows, as_stack
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.solution import TINY, Solution, Step, warn_unless_converged
 from kernelquilt.view_kernels import ViewKernels
-from kernelquilt.views import MultiView, validate_views
+from kernelquilt.views import MultiView
 
 Floats = NDArray[np.float64]
 

@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from kernelquilt.optim.combined import CombinedKernel, diagonals
+from kernelquilt.optim.face import jittered_cholesky
 from kernelquilt.optim.smo import (
     MAX_ITER,
     BoxDual,
-    CombinedKernel,
     bias,
-    diagonals,
     duality_gap,
     feasible_start,
-    jittered_cholesky,
     signed_bounds,
 )
 

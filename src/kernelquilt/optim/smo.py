@@ -31,7 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from kernelquilt.optim.combined import CombinedKernel, diagonals
+from kernelquilt.optim.face import face_optimum
 
 Floats = NDArray[np.float64]
 
@@ -41,68 +43,6 @@ FACE_OVERHEAD = 5e4  # entries SMO could visit while a face step of any size is 
 MIN_ROUND = 2000  # SMO iterations below which a round is not worth its overhead
 MAX_ITER = 10_000_000
 MAX_EXACT_ROUNDS = 12
-MAX_DROPS = 4
-
-
-def diagonals(K: NDArray[np.floating]) -> Floats:
-    """Return the diagonals of the kernels in float64, shape (M, n)."""
-    return np.ascontiguousarray(np.diagonal(K, axis1=1, axis2=2), dtype=np.float64)
-
-
-class CombinedKernel:
-    """Rows of ``sum_p weights[p] K[p]``, each built when it is first needed.
-
-    Parameters
-    ----------
-    K : ndarray of shape (M, n, n), float32 or float64
-        The kernels, symmetric.
-    weights : ndarray of shape (M,)
-        Non-negative kernel weights.
-    diag : ndarray of shape (M, n)
-        The diagonals of the kernels.
-    buffer : ndarray of shape (n, n), optional
-        Where to build the rows; reused from one weight vector to the next.
-    """
-
-    def __init__(
-        self, K: NDArray[np.floating], weights: Floats, diag: Floats, buffer: Floats | None = None
-    ) -> None:
-        self.K = K
-        self.weights = weights
-        self.active = np.flatnonzero(weights)
-        self.diag = weights @ diag
-        n = K.shape[1]
-        if len(K) == 1 and weights[0] == 1.0 and K.dtype == np.float64:
-            self.rows: Floats = K[0]
-            self.have = np.ones(n, dtype=np.bool_)
-        else:
-            self.rows = np.empty((n, n)) if buffer is None else buffer
-            self.have = np.zeros(n, dtype=np.bool_)
-        self.n_built = 0
-
-    @property
-    def n_passes(self) -> float:
-        """Kernel entries read so far, in units of the whole stack."""
-        return self.n_built * len(self.active) / (self.K.shape[0] * self.K.shape[1])
-
-    def need(self, wanted: NDArray[np.intp]) -> Floats:
-        """Build the wanted rows where they are not there yet; return all rows."""
-        from kernelquilt.optim import _compiled
-
-        self.n_built += _compiled.combine_rows(
-            self.K, self.active, self.weights, wanted, self.have, self.rows
-        )
-        return self.rows
-
-    def block(self, indices: NDArray[np.intp]) -> Floats:
-        """Copy the square block of the given indices."""
-        return self.need(indices)[np.ix_(indices, indices)]
-
-    def subtract_product(self, rows: NDArray[np.intp], steps: Floats, f: Floats) -> None:
-        """Take ``K[:, rows] @ steps`` away from `f`."""
-        from kernelquilt.optim import _compiled
-
-        _compiled.accumulate_rows(self.need(rows)[np.newaxis], rows, -steps, f[np.newaxis])
 
 
 def kkt_interval(b: Floats, f: Floats, lower: Floats, upper: Floats) -> tuple[float, float]:
@@ -232,7 +172,7 @@ class BoxDual:
             return False
         start, lower, upper = self.b[free], self.lower[free], self.upper[free]
         block = self.kernel.block(free)
-        target = _face_optimum(block, self.f[free], start, lower, upper)
+        target = face_optimum(block, self.f[free], start, lower, upper)
         if target is None:
             return False
         steps = target - start
@@ -250,75 +190,6 @@ class BoxDual:
 def _face_cost(n_free: int) -> float:
     """Cost of a face step in units of kernel entries visited by SMO."""
     return n_free**3 / 3 / FLOPS_PER_ENTRY + 3 * n_free**2 + FACE_OVERHEAD
-
-
-def _face_optimum(
-    K: Floats, f: Floats, start: Floats, lower: Floats, upper: Floats
-) -> Floats | None:
-    """Return the optimum over free samples with the sum kept, or None where there is none."""
-    n = len(start)
-    target = start.copy()
-    inside = np.arange(n)
-    for _ in range(MAX_DROPS):
-        held = np.ones(n, dtype=np.bool_)
-        held[inside] = False
-        shift = np.where(held, target - start, 0.0)
-        whole = len(inside) == n
-        block = K if whole else K[np.ix_(inside, inside)]
-        right = f[inside] - (0.0 if whole else K[inside] @ shift)
-        step = _solve_sum_constrained(block, right, -float(shift.sum()))
-        if step is None:
-            return None
-        target[inside] = start[inside] + step
-        out = (target < lower) | (target > upper)
-        if not out.any():
-            return target
-        target[out] = np.clip(target[out], lower[out], upper[out])
-        inside = inside[~out[inside]]
-        if len(inside) < 2:
-            return None
-    return None
-
-
-def jittered_cholesky(K: Floats) -> Floats | None:
-    """Return the lower Cholesky factor of K plus the least jitter that works, or None."""
-    mean_diagonal = float(np.trace(K)) / len(K)
-    if not mean_diagonal > 0.0:
-        return None
-    jitter = 1e-12 * mean_diagonal
-    while jitter < 1e-2 * mean_diagonal:
-        shifted = K.copy()
-        shifted.flat[:: len(K) + 1] += jitter
-        try:
-            return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            jitter *= 100.0
-    return None
-
-
-def _solve_sum_constrained(K: Floats, right: Floats, total: float) -> Floats | None:
-    """Solve ``K x = right + multiplier`` with ``sum(x) = total``, refined against the jitter."""
-    factor = jittered_cholesky(K)
-    if factor is None:
-        return None
-    ones = np.ones(len(K))
-
-    def solve(v: Floats) -> Floats:
-        half = solve_triangular(factor, v, lower=True, check_finite=False)
-        return solve_triangular(factor, half, lower=True, trans=1, check_finite=False)
-
-    inverse_ones = solve(ones)
-    denominator = float(inverse_ones.sum())
-    x = np.zeros(len(K))
-    residual = right
-    missing = total
-    for _ in range(3):
-        step = solve(residual)
-        x += step + (missing - step.sum()) / denominator * inverse_ones
-        residual = right - K @ x
-        residual -= residual.mean()
-        missing = total - float(x.sum())
-    return x if np.isfinite(x).all() else None
 
 
 def signed_bounds(y: Floats, U: Floats) -> tuple[Floats, Floats]:

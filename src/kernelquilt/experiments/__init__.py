@@ -1,0 +1,1 @@
+"""Comparisons of methods: what to run, and what came of it."""
