@@ -27,6 +27,7 @@ CLASSIFIERS = [
     kq.UniformMKLClassifier,
     kq.ObservedFractionMKLClassifier,
     kq.SimpleMKLClassifier,
+    kq.LpMKLClassifier,
 ]
 # the samples include one without any view
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning")

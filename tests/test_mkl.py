@@ -17,6 +17,7 @@ CLASSIFIERS = [
     kq.UniformMKLClassifier,
     kq.ObservedFractionMKLClassifier,
     kq.SimpleMKLClassifier,
+    kq.LpMKLClassifier,
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
 

@@ -3,6 +3,7 @@
 from kernelquilt import datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
+from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
 from kernelquilt.mkl.uniform import (
     ObservedFractionMKLClassifier,
@@ -23,6 +24,7 @@ __all__ = [
     "Jaccard",
     "KernelStack",
     "LatentSemantic",
+    "LpMKLClassifier",
     "MultiView",
     "ObservedFractionMKLClassifier",
     "ScaleKernels",
@@ -35,6 +37,7 @@ __all__ = [
     "as_views",
     "datasets",
     "gaussian_bank",
+    "solve_lp_mkl",
     "solve_simple_mkl",
     "solve_uniform_mkl",
 ]

@@ -46,7 +46,7 @@ class Solution:
     dual_bound : float
         Best certified lower bound of the optimum.
     tol : float
-        Relative gap that was asked for.
+        Relative gap, or residual, that was asked for.
     n_iter : int
         Iterations over the weights.
     n_solves : int
@@ -57,6 +57,8 @@ class Solution:
         Kernel entries read, in units of the whole stack.
     history : tuple of Step
         One entry per iteration.
+    residual : float or None
+        KKT residual that `tol` is compared with, for problems whose gap need not close.
     """
 
     weights: NDArray[np.float64]
@@ -70,6 +72,7 @@ class Solution:
     n_smo_iter: int = 0
     n_passes: float = 0.0
     history: tuple[Step, ...] = ()
+    residual: float | None = None
 
     @property
     def duality_gap(self) -> float:
@@ -82,9 +85,14 @@ class Solution:
         return self.duality_gap / max(abs(self.objective), TINY)
 
     @property
+    def distance(self) -> float:
+        """What is compared with `tol`: the residual if there is one, else the relative gap."""
+        return self.relative_gap if self.residual is None else self.residual
+
+    @property
     def converged(self) -> bool:
-        """Whether the relative gap meets the tolerance."""
-        return self.relative_gap <= self.tol
+        """Whether the relative gap, or the residual if there is one, meets the tolerance."""
+        return self.distance <= self.tol
 
 
 def warn_unless_converged(name: str, solutions: list[Solution]) -> None:
@@ -92,11 +100,12 @@ def warn_unless_converged(name: str, solutions: list[Solution]) -> None:
     failed = [solution for solution in solutions if not solution.converged]
     if not failed:
         return
-    worst = max(failed, key=lambda solution: solution.relative_gap)
+    worst = max(failed, key=lambda solution: solution.distance)
+    what = "relative duality gap" if worst.residual is None else "KKT residual"
     of_problems = f" in {len(failed)} of {len(solutions)} problems" if len(solutions) > 1 else ""
     warnings.warn(
-        f"{name} stopped after {worst.n_solves} SVM solves at a relative duality gap of "
-        f"{worst.relative_gap:.2g}, above tol={worst.tol:.2g}{of_problems}; "
+        f"{name} stopped after {worst.n_solves} SVM solves at a {what} of "
+        f"{worst.distance:.2g}, above tol={worst.tol:.2g}{of_problems}; "
         "raise max_iter or tol, lower C, or scale the kernels",
         ConvergenceWarning,
         stacklevel=3,

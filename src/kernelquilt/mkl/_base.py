@@ -47,12 +47,16 @@ class BinaryProblem(NamedTuple):
         Labels -1 and +1.
     C : ndarray of shape (n,)
         Penalty of each sample, 0 for those left out.
+    weights, dual_coef : ndarrays of shape (M,) and (n,), or None
+        Where the solver may start.
     """
 
     K: NDArray[np.floating]
     observed: BoolArray
     y: Floats
     C: Floats
+    weights: Floats | None = None
+    dual_coef: Floats | None = None
 
     @property
     def allowed(self) -> BoolArray:

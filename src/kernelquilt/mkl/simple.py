@@ -193,5 +193,7 @@ class SimpleMKLClassifier(BaseMKLClassifier):
             allowed=problem.allowed,
             tol=self.tol,
             max_iter=self.max_iter,
+            weights=problem.weights,
+            dual_coef=problem.dual_coef,
             on_step=on_step,
         )

@@ -3,14 +3,10 @@ r"""Kernel weights by projected Newton with a duality-gap certificate.
 .. math:: \min_{d \in \mathcal D} J(d), \qquad
           J(d) = \max_b \; s'b - \tfrac12 \sum_p d_p \, q_p(b)
 
-for a convex bounded set of weights (:mod:`kernelquilt.optim.weights`). One iteration solves the
-SVM at ``d``, minimises a second-order model over the set, and searches along the way to that
-minimiser until ``J`` has fallen enough (Armijo). Any dual point ``b`` gives the bound
-
-.. math:: D(b) = s'b - \tfrac12 \max_{d \in \mathcal D} \sum_p d_p \, q_p(b) \le \min J ,
-
-whether or not the SVM was solved exactly. The certificate is the primal value minus the best
-bound seen.
+for a convex bounded set of weights (:mod:`kernelquilt.optim.weights`), in coordinates of the set
+that may differ from the weights. One iteration solves the SVM at ``d``, minimises a second-order
+model over the set, and searches along the way to that minimiser until ``J`` has fallen enough
+(Armijo). It ends with the certificate of :mod:`kernelquilt.optim.certificate`.
 
 ``J`` is smooth inside the set but may have a kink where a weight is zero: the dual of a sample
 that only kernels without weight observe is not unique, and neither is that of low-rank kernels.
@@ -24,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelquilt.optim.certificate import Certificate
 from kernelquilt.optim.machine import Point, StackSVM
 from kernelquilt.optim.weights import WeightSet
 from kernelquilt.solution import TINY, Solution, Step
@@ -72,73 +69,55 @@ def newton(
     Solution
     """
     start = weight_set.start()
-    point = machine.solve(start if weights is None else weights, dual_coef, tol)
-    bound = -np.inf
+    u = start if weights is None else weight_set.coordinates(weights)
+    point = machine.solve(weight_set.weights(u), dual_coef, tol)
+    certificate = Certificate(machine, weight_set.support, tol, on_step)
     step = 1.0
-    history: list[Step] = []
-
-    def gap_of(point: Point) -> float:
-        return (point.primal - bound) / max(abs(point.primal), TINY)
-
-    while True:
-        bound = max(bound, point.linear - 0.5 * weight_set.support(point.q))
-        history.append(Step(point.primal, point.primal - bound, machine.n_solves))
-        if on_step is not None:
-            on_step(history[-1])
-        if gap_of(point) <= tol or machine.n_solves >= max_iter:
+    while certificate.record(point) > tol and machine.n_solves < max_iter:
+        floor = min(MAX_FLOOR, FLOOR_SHARE * max(certificate.gap(point), tol)) * start
+        found = _line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
+        if found is None:
             break
-        floor = min(MAX_FLOOR, FLOOR_SHARE * max(gap_of(point), tol)) * start
-        trial, step = _line_search(machine, weight_set, point, floor, step, tol, max_iter)
-        if trial is None:
-            break
-        point = trial
-    if len(history) > 1 and gap_of(point) <= tol and machine.n_solves < max_iter:
-        negligible = (point.weights > 0) & (point.weights <= 2.0 * floor)
+        u, point, step = found
+    reached = certificate.gap(point) <= tol
+    if reached and weight_set.can_vanish and 1 < machine.n_solves < max_iter:
+        negligible = (u > 0) & (u <= 2.0 * floor)
         if negligible.any():
-            sparse = machine.solve(weight_set.without(point.weights, negligible), point, tol)
-            point = sparse if gap_of(sparse) <= tol else point
-    return Solution(
-        weights=point.weights,
-        dual_coef=point.b,
-        intercept=point.intercept,
-        objective=point.primal,
-        dual_bound=bound,
-        tol=tol,
-        n_iter=len(history),
-        n_solves=machine.n_solves,
-        n_smo_iter=machine.n_smo_iter,
-        n_passes=machine.n_passes,
-        history=tuple(history),
-    )
+            weights = weight_set.weights(weight_set.without(u, negligible))
+            sparse = machine.solve(weights, point, tol)
+            point = sparse if certificate.gap(sparse) <= tol else point
+    return certificate.solution(point)
 
 
 def _line_search(
     machine: StackSVM,
     weight_set: WeightSet,
+    u: Floats,
     point: Point,
     floor: Floats,
     last_step: float,
     tol: float,
     max_iter: int,
-) -> tuple[Point | None, float]:
-    """Return a point with a sufficiently lower J and the step there, or None if there is none."""
-    gradient = -0.5 * point.q
-    hessian = _reciprocal_hessian(machine.hessian(point), gradient, point.dual)
-    direction = weight_set.step(gradient, hessian, point.weights, floor)
+) -> tuple[Floats, Point, float] | None:
+    """Return coordinates, point and step of a sufficiently lower J, or None if there is none."""
+    gradient, hessian = weight_set.pull_back(u, -0.5 * point.q, machine.hessian(point))
+    hessian = _reciprocal_hessian(hessian, gradient, point.dual)
+    direction = weight_set.step(gradient, hessian, u, floor)
     slope = float(gradient @ direction)
     step = min(1.0, STEP_GROWTH * last_step)
     start = point
     for _ in range(MAX_BACKTRACKS if slope < 0.0 else 0):
-        trial = machine.solve(np.maximum(point.weights + step * direction, 0.0), start, tol)
+        ahead = np.maximum(u + step * direction, 0.0)
+        trial = machine.solve(weight_set.weights(ahead), start, tol)
         change = trial.dual - point.dual
         if change <= ARMIJO * step * slope:
-            return trial, step
+            return ahead, trial, step
         if machine.n_solves >= max_iter:
             break
         start = trial
         interpolated = -slope * step**2 / (2.0 * (change - slope * step))
         step = min(max(interpolated, 0.1 * step), 0.6 * step)
-    return None, step
+    return None
 
 
 def _reciprocal_hessian(hessian: Floats, gradient: Floats, value: float) -> Floats:

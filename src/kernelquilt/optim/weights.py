@@ -1,8 +1,9 @@
 """The sets that kernel weights may come from.
 
-A weight set is convex and bounded, and knows three things: a point to start from, the largest
-value of a linear function over it (the certificate needs that), and the minimiser of a quadratic
-model over it (Newton's method needs that). The same Newton solver then serves every set.
+A weight set is convex and bounded. It knows a point to start from, the largest value of a linear
+function over it (the certificate needs that), and the minimiser of a quadratic model over it
+(Newton's method needs that), in coordinates in which it has flat faces. The same Newton solver then
+serves every set. For the simplex and the polytope the coordinates are the weights themselves.
 """
 
 from dataclasses import dataclass
@@ -18,27 +19,58 @@ Floats = NDArray[np.float64]
 
 
 class WeightSet(Protocol):
-    """What a solver asks of a set of weights."""
+    """What a solver asks of a set of weights; M is the number of kernels."""
+
+    @property
+    def can_vanish(self) -> bool:
+        """Whether weights may be zero at the optimum."""
 
     def start(self) -> Floats:
-        """Return a point of the set with every allowed weight positive, shape (M,)."""
+        """Return coordinates (M,) of a point at which every allowed weight is positive."""
+
+    def weights(self, u: Floats) -> Floats:
+        """Return the weights (M,) of coordinates."""
+
+    def coordinates(self, weights: Floats) -> Floats:
+        """Return the coordinates (M,) of weights."""
+
+    def pull_back(self, u: Floats, gradient: Floats, hessian: Floats) -> tuple[Floats, Floats]:
+        """Turn derivatives by the weights into derivatives by the coordinates."""
 
     def support(self, q: Floats) -> float:
         """Return an upper bound of ``max d'q`` over the set, tight to rounding; q is (M,)."""
 
-    def step(self, gradient: Floats, hessian: Floats, centre: Floats, floor: Floats) -> Floats:
-        """Return the e that minimises ``gradient'e + e'hessian e / 2``.
+    def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
+        """Return the e that minimises ``gradient'e + e'hessian e / 2``, in coordinates.
 
-        ``centre + e`` lies in the set and is nowhere below `floor`, itself a point of the set or
-        smaller; all shapes are (M,) and (M, M).
+        ``u + e`` lies in the set and is nowhere below `floor`, itself a point of the set or
+        smaller.
         """
 
-    def without(self, weights: Floats, negligible: NDArray[np.bool_]) -> Floats:
-        """Return a point of the set close to `weights` with the negligible ones zero."""
+    def without(self, u: Floats, negligible: NDArray[np.bool_]) -> Floats:
+        """Return coordinates close to `u` with the negligible ones zero."""
+
+
+class _OwnCoordinates:
+    """Weights that are their own coordinates."""
+
+    can_vanish = True
+
+    def weights(self, u: Floats) -> Floats:
+        """Return the coordinates."""
+        return u
+
+    def coordinates(self, weights: Floats) -> Floats:
+        """Return the weights."""
+        return weights
+
+    def pull_back(self, u: Floats, gradient: Floats, hessian: Floats) -> tuple[Floats, Floats]:
+        """Return the derivatives as they are."""
+        return gradient, hessian
 
 
 @dataclass(frozen=True)
-class Simplex:
+class Simplex(_OwnCoordinates):
     """Weights that are non-negative and sum to one; those not allowed stay zero.
 
     Parameters
@@ -57,19 +89,67 @@ class Simplex:
         """Return the largest allowed entry of q."""
         return float(q[self.allowed].max())
 
-    def step(self, gradient: Floats, hessian: Floats, centre: Floats, floor: Floats) -> Floats:
+    def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
         """Minimise a quadratic model over the simplex."""
-        sums = np.ones((1, len(centre)))
-        none = np.zeros((0, len(centre)))
-        return _step(self.allowed, gradient, hessian, centre, floor, none, sums)
+        sums = np.ones((1, len(u)))
+        none = np.zeros((0, len(u)))
+        return _step(self.allowed, gradient, hessian, u, floor, none, sums)
 
-    def without(self, weights: Floats, negligible: NDArray[np.bool_]) -> Floats:
+    def without(self, u: Floats, negligible: NDArray[np.bool_]) -> Floats:
         """Drop the negligible weights and scale the others to sum one."""
-        kept = np.where(negligible, 0.0, weights)
+        kept = np.where(negligible, 0.0, u)
         return kept / kept.sum()
 
 
-class Polytope:
+@dataclass(frozen=True)
+class NormBall(Simplex):
+    r"""Weights ``d >= 0`` with ``sum_p d_p^p <= 1``, p > 1; those not allowed stay zero.
+
+    The coordinates are :math:`u_p = d_p^p`, a point of the simplex. As ``J`` is convex and falls
+    with every weight, and the weights are concave in u, ``J`` is convex in u too.
+
+    Parameters
+    ----------
+    allowed : ndarray of shape (M,), bool
+        Kernels that may have weight.
+    p : float
+        Exponent of the norm, above 1.
+    """
+
+    p: float
+
+    can_vanish = False
+
+    def weights(self, u: Floats) -> Floats:
+        """Return ``u^(1/p)``."""
+        return u ** (1.0 / self.p)
+
+    def coordinates(self, weights: Floats) -> Floats:
+        """Return ``d^p``."""
+        return weights**self.p
+
+    def pull_back(self, u: Floats, gradient: Floats, hessian: Floats) -> tuple[Floats, Floats]:
+        """Apply the chain rule; the second derivatives of the weights add a positive diagonal."""
+        power = 1.0 / self.p
+        v = np.where(self.allowed, np.maximum(u, 1e-300), 1.0)
+        slope = np.where(self.allowed, power * v ** (power - 1.0), 0.0)
+        curvature = np.where(self.allowed, power * (power - 1.0) * v ** (power - 2.0), 0.0)
+        return gradient * slope, hessian * np.outer(slope, slope) + np.diag(gradient * curvature)
+
+    def support(self, q: Floats) -> float:
+        """Return the dual norm of q."""
+        return dual_norm(q[self.allowed], self.p)
+
+
+def dual_norm(q: Floats, p: float) -> float:
+    """Return the largest ``d'q`` over ``d >= 0``, ``||d||_p <= 1``, for p > 1; q is (M,)."""
+    q = np.maximum(q, 0.0)
+    top = float(q.max())
+    conjugate = p / (p - 1.0)
+    return top * float(((q / top) ** conjugate).sum()) ** (1.0 / conjugate) if top > 0.0 else 0.0
+
+
+class Polytope(_OwnCoordinates):
     """Weights ``d >= 0`` with ``A d <= 1`` for a non-negative matrix A.
 
     A column of zeros would leave its weight unbounded; such a weight is held at zero.
@@ -105,14 +185,14 @@ class Polytope:
         needed = q > 0
         return top * float(z.sum()) * max(1.0, float((q[needed] / top / covered[needed]).max()))
 
-    def step(self, gradient: Floats, hessian: Floats, centre: Floats, floor: Floats) -> Floats:
+    def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
         """Minimise a quadratic model over the polytope."""
-        none = np.zeros((0, len(centre)))
-        return _step(self.allowed, gradient, hessian, centre, floor, self.A, none)
+        none = np.zeros((0, len(u)))
+        return _step(self.allowed, gradient, hessian, u, floor, self.A, none)
 
-    def without(self, weights: Floats, negligible: NDArray[np.bool_]) -> Floats:
+    def without(self, u: Floats, negligible: NDArray[np.bool_]) -> Floats:
         """Drop the negligible weights."""
-        return np.where(negligible, 0.0, weights)
+        return np.where(negligible, 0.0, u)
 
 
 def _undominated(A: Floats) -> Floats:
