@@ -85,6 +85,17 @@ def test_all_bounded_solution_takes_the_middle_of_the_interval():
     assert result.intercept == pytest.approx(0.0, abs=1e-12)
 
 
+def test_duals_at_a_bound_to_rounding_do_not_set_the_intercept():
+    K = np.eye(4)
+    y = np.array([1.0, 1.0, -1.0, -1.0])
+    start = 0.1 * y * np.array([1 - 1e-15, 1, 1, 1 - 1e-15])
+    cold = solve_svm(K, y, np.array([1.0, 0.5, 1.0, 0.8]), 0.1, tol=1e-9, exact=True)
+    warm = solve_svm(
+        K, y, np.array([1.0, 0.5, 1.0, 0.8]), 0.1, tol=1e-9, exact=True, dual_coef=start
+    )
+    assert warm.intercept == pytest.approx(cold.intercept, abs=1e-12)
+
+
 def test_class_without_weight_leaves_nothing_to_move():
     y = np.array([1.0, 1.0, -1.0])
     result = solve_svm(np.eye(3), y, 1.0, np.array([1.0, 1.0, 0.0]))

@@ -4,6 +4,8 @@ from kernelquilt import datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
+from kernelquilt.mkl.path import mkl_path
+from kernelquilt.mkl.search import MKLSearchCV
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
 from kernelquilt.mkl.uniform import (
     ObservedFractionMKLClassifier,
@@ -25,6 +27,7 @@ __all__ = [
     "KernelStack",
     "LatentSemantic",
     "LpMKLClassifier",
+    "MKLSearchCV",
     "MultiView",
     "ObservedFractionMKLClassifier",
     "ScaleKernels",
@@ -37,6 +40,7 @@ __all__ = [
     "as_views",
     "datasets",
     "gaussian_bank",
+    "mkl_path",
     "solve_lp_mkl",
     "solve_simple_mkl",
     "solve_uniform_mkl",

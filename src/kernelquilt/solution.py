@@ -31,15 +31,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Solution:
-    """Solution of one binary multiple kernel learning problem.
+    """Solution of one binary multiple kernel learning problem, or of L that share the weights.
 
     Attributes
     ----------
     weights : ndarray of shape (M,)
         Kernel weights: what multiplies each kernel in the score.
-    dual_coef : ndarray of shape (n,)
+    dual_coef : ndarray of shape (n,), or (L, n)
         Signed duals, without the weights.
-    intercept : float
+    intercept : float, or ndarray of shape (L,)
         Bias of the decision function.
     objective : float
         Primal value at the solution.
@@ -63,7 +63,7 @@ class Solution:
 
     weights: NDArray[np.float64]
     dual_coef: NDArray[np.float64]
-    intercept: float
+    intercept: float | NDArray[np.float64]
     objective: float
     dual_bound: float
     tol: float

@@ -34,8 +34,15 @@ Floats = NDArray[np.float64]
 PREDICTION_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
 
+class Start(NamedTuple):
+    """Where a solver may start: weights (M,) and signed duals of the shape of y, or None."""
+
+    weights: Floats | None
+    dual_coef: Floats | None
+
+
 class BinaryProblem(NamedTuple):
-    """One binary problem, as arrays.
+    """One binary problem as arrays, or L of them that share the kernel weights.
 
     Attributes
     ----------
@@ -43,11 +50,11 @@ class BinaryProblem(NamedTuple):
         Kernels, zero where absent.
     observed : ndarray of shape (n, M), bool
         True where a kernel observes a sample.
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,), or (L, n)
         Labels -1 and +1.
-    C : ndarray of shape (n,)
+    C : ndarray of the shape of y
         Penalty of each sample, 0 for those left out.
-    weights, dual_coef : ndarrays of shape (M,) and (n,), or None
+    start : Start
         Where the solver may start.
     """
 
@@ -55,13 +62,36 @@ class BinaryProblem(NamedTuple):
     observed: BoolArray
     y: Floats
     C: Floats
-    weights: Floats | None = None
-    dual_coef: Floats | None = None
+    start: Start = Start(None, None)
 
     @property
     def allowed(self) -> BoolArray:
         """Kernels that at least one training sample has, shape (M,)."""
         return np.asarray(self.observed.any(axis=0))
+
+
+class Prepared(NamedTuple):
+    """Training data after everything that does not depend on the parameters of the solver.
+
+    Attributes
+    ----------
+    K : ndarray of shape (M, n, n)
+        Kernels, zero where absent.
+    observed : ndarray of shape (n, M), bool
+        True where a kernel observes a sample.
+    classes : ndarray of shape (n_classes,)
+        Class labels.
+    codes : ndarray of shape (n,)
+        Position of the label of each sample in `classes`.
+    sample_weight : ndarray of shape (n,)
+        Weight of each sample, 0 for those without any view.
+    """
+
+    K: NDArray[np.floating]
+    observed: BoolArray
+    classes: NDArray[Any]
+    codes: NDArray[np.intp]
+    sample_weight: Floats
 
 
 class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -76,6 +106,11 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
+    }
+    _learned_weights_constraints: ClassVar[dict[str, Any]] = {
+        **_parameter_constraints,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "weights": [StrOptions({"per_class", "shared"})],
     }
 
     @abstractmethod
@@ -101,26 +136,43 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
-            data = self._check_training_data(X)
-            y, weight = self._check_targets(data, y, sample_weight)
-            classes, codes = np.unique(y, return_inverse=True)
-            self._check_two_classes(classes, codes, weight)
-            stack = self._training_stack(data, weight)
-            K, observed = stack.training_gram()
-            penalty = self._penalties(classes, codes, weight, observed)
-            problems = [
-                BinaryProblem(K, observed, sign, np.where(sign == 0.0, 0.0, penalty))
-                for sign in _signs(codes, len(classes), self.multi_class)
-            ]
-            solutions = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(self._solve)(problem, self._reporter(number, len(problems)))
-                for number, problem in enumerate(problems)
-            )
-            self.classes_ = classes
-            self.kernel_names_ = stack.names
-            self._store(solutions)
-            warn_unless_converged(type(self).__name__, solutions)
+            self._solve_and_store(self._prepare(X, y, sample_weight))
         return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+        """Check the data, compute the kernels, and keep what prediction needs of them."""
+        data = self._check_training_data(X)
+        y, weight = self._check_targets(data, y, sample_weight)
+        classes, codes = np.unique(y, return_inverse=True)
+        self._check_two_classes(classes, codes, weight)
+        stack = self._training_stack(data, weight)
+        K, observed = stack.training_gram()
+        self.classes_ = classes
+        self.kernel_names_ = stack.names
+        return Prepared(K, observed, classes, codes, self._without_empty(codes, weight, observed))
+
+    def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
+        """Solve the binary problems, each from a start of its own if there are any."""
+        signs = list(_signs(data.codes, len(data.classes), self.multi_class))
+        if len(signs) > 1 and getattr(self, "weights", "per_class") == "shared":
+            signs = [np.array(signs)]
+        penalty = self._penalties(data)
+        problems = [
+            BinaryProblem(data.K, data.observed, sign, np.where(sign == 0.0, 0.0, penalty))
+            for sign in signs
+        ]
+        if starts is not None:
+            problems = [
+                problem._replace(start=start)
+                for problem, start in zip(problems, starts, strict=True)
+            ]
+        solutions: list[Solution] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self._solve)(problem, self._reporter(number, len(problems)))
+            for number, problem in enumerate(problems)
+        )
+        self._store(solutions)
+        warn_unless_converged(type(self).__name__, solutions)
+        return solutions
 
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of samples.
@@ -243,30 +295,34 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             scores += (kernel @ self.dual_coef_.T) * weights[:, m]
         return scores
 
-    def _penalties(
-        self, classes: NDArray[Any], codes: Any, weight: Floats, observed: BoolArray
-    ) -> Floats:
-        """Return the penalty of each sample; samples without any view are left out."""
-        if self.class_weight == "balanced":
-            totals = np.bincount(codes, weight)
-            factor = totals.sum() / (np.count_nonzero(totals) * np.maximum(totals, TINY))
-        else:
-            factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+    def _without_empty(self, codes: Any, weight: Floats, observed: BoolArray) -> Floats:
+        """Return the sample weights with 0 for samples that have no view."""
         empty = np.asarray(~observed.any(axis=1))
         if empty.any():
             warnings.warn(
                 f"{empty.sum()} of {len(empty)} training samples have no observed view and are "
                 "left out of the fit",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        penalty = np.where(empty, 0.0, self.C * factor[codes] * weight)
-        if empty.all() or len(np.unique(codes[penalty > 0])) < 2:
+        weight = np.where(empty, 0.0, weight)
+        if len(np.unique(codes[weight > 0])) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs samples with an observed view of at least two "
                 f"classes; {empty.sum()} of {len(empty)} samples have none"
             )
-        return penalty
+        return weight
+
+    def _penalties(self, data: Prepared) -> Floats:
+        """Return the penalty of each sample."""
+        if self.class_weight == "balanced":
+            totals = np.bincount(data.codes, data.sample_weight)
+            factor = totals.sum() / (np.count_nonzero(totals) * np.maximum(totals, TINY))
+        else:
+            factor = compute_class_weight(
+                self.class_weight, classes=data.classes, y=data.classes[data.codes]
+            )
+        return self.C * factor[data.codes] * data.sample_weight
 
     def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
         if not self.verbose:
@@ -286,9 +342,11 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             values = np.array([getattr(solution, name) for solution in solutions])
             return values[0] if len(solutions) == 1 else values
 
+        self.dual_coef_ = np.vstack([solution.dual_coef for solution in solutions])
+        self.intercept_ = np.concatenate([np.ravel(solution.intercept) for solution in solutions])
         self.weights_ = gathered("weights")
-        self.dual_coef_ = np.array([solution.dual_coef for solution in solutions])
-        self.intercept_ = np.array([solution.intercept for solution in solutions])
+        if len(self.dual_coef_) > len(solutions):
+            self.weights_ = np.tile(self.weights_, (len(self.dual_coef_), 1))
         self.objective_ = gathered("objective")
         self.duality_gap_ = gathered("duality_gap")
         self.n_iter_ = max(solution.n_iter for solution in solutions)

@@ -35,7 +35,7 @@ References
 """
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,13 +93,13 @@ def solve_lp_mkl(
     ----------
     K : ndarray of shape (M, n, n)
         Kernels, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
+    y : ndarray of shape (n,) or (L, n)
+        Labels -1 and +1 of one problem, or of L problems that share the weights.
     p : float, default=2.0
         Exponent of the norm, at least 1.
-    C : float or ndarray of shape (n,), default=1.0
+    C : float or ndarray of the shape of y, default=1.0
         Penalty, of all or of each sample; 0 leaves a sample out.
-    margins : ndarray of shape (n,), optional
+    margins : ndarray of the shape of y, optional
         Margins asked of the samples, positive; 1 by default.
     allowed : ndarray of shape (M,), bool, optional
         Kernels that may have weight, all by default.
@@ -107,7 +107,7 @@ def solve_lp_mkl(
         Relative duality gap.
     max_iter : int, default=200
         Cap on the SVM solves.
-    weights, dual_coef : ndarrays of shape (M,) and (n,), optional
+    weights, dual_coef : ndarrays of shape (M,) and of y, optional
         Weights and signed duals to start from.
     on_step : callable, optional
         Called with every :class:`~kernelquilt.solution.Step`.
@@ -123,7 +123,7 @@ def solve_lp_mkl(
             K, y, C=C, margins=margins, allowed=allowed, tol=tol, max_iter=max_iter,
             weights=weights, dual_coef=dual_coef, on_step=on_step,
         )  # fmt: skip
-    margins = np.ones(len(y)) if margins is None else margins
+    margins = np.ones(y.shape) if margins is None else margins
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
     machine = StackSVM(K, y, margins, np.broadcast_to(C, y.shape) / margins)
     ball = NormBall(allowed, p)
@@ -171,7 +171,9 @@ class LpMKLClassifier(BaseMKLClassifier):
     max_iter : int, default=200
         Cap on the SVM solves of each binary problem.
     multi_class : {"ovr", "ovo"}, default="ovr"
-        One-vs-rest or one-vs-one for more than two classes, each problem with its own weights.
+        One-vs-rest or one-vs-one for more than two classes.
+    weights : {"per_class", "shared"}, default="per_class"
+        Whether each of these binary problems has its own weights or all have the same.
     class_weight : dict, "balanced" or None, default=None
         Factors on `C` by class.
     n_jobs : int or None, default=None
@@ -188,7 +190,8 @@ class LpMKLClassifier(BaseMKLClassifier):
     intercept_ : ndarray of shape (n_problems,)
         Biases.
     objective_, duality_gap_ : float, or ndarray of shape (n_problems,) if multi-class
-        Certified primal value, and how far it may be above the optimum.
+        Certified primal value, and how far it may be above the optimum; of the sum of all
+        problems if they share the weights.
     n_iter_, n_solves_, n_smo_iter_, n_passes_ : int, int, int, float
         Iterations, SVM solves, SMO iterations, and passes over the kernels.
     converged_ : bool
@@ -212,9 +215,8 @@ class LpMKLClassifier(BaseMKLClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseMKLClassifier._parameter_constraints,
+        **BaseMKLClassifier._learned_weights_constraints,
         "p": [Interval(Real, 1, np.inf, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -227,6 +229,7 @@ class LpMKLClassifier(BaseMKLClassifier):
         tol: float = 1e-3,
         max_iter: int = 200,
         multi_class: str = "ovr",
+        weights: str = "per_class",
         class_weight: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -238,6 +241,7 @@ class LpMKLClassifier(BaseMKLClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.multi_class = multi_class
+        self.weights = weights
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -251,7 +255,7 @@ class LpMKLClassifier(BaseMKLClassifier):
             allowed=problem.allowed,
             tol=self.tol,
             max_iter=self.max_iter,
-            weights=problem.weights,
-            dual_coef=problem.dual_coef,
+            weights=problem.start.weights,
+            dual_coef=problem.start.dual_coef,
             on_step=on_step,
         )

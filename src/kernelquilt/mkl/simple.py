@@ -193,7 +193,7 @@ class SimpleMKLClassifier(BaseMKLClassifier):
             allowed=problem.allowed,
             tol=self.tol,
             max_iter=self.max_iter,
-            weights=problem.weights,
-            dual_coef=problem.dual_coef,
+            weights=problem.start.weights,
+            dual_coef=problem.start.dual_coef,
             on_step=on_step,
         )

@@ -44,6 +44,7 @@ def solve_uniform_mkl(
     margins: Floats | None = None,
     allowed: NDArray[np.bool_] | None = None,
     tol: float = 1e-3,
+    dual_coef: Floats | None = None,
 ) -> Solution:
     """Solve the SVM on the mean kernel (see the module docstring for the objective).
 
@@ -61,6 +62,8 @@ def solve_uniform_mkl(
         Kernels to average, all by default.
     tol : float, default=1e-3
         Relative duality gap.
+    dual_coef : ndarray of shape (n,), optional
+        Signed duals to start from.
 
     Returns
     -------
@@ -71,7 +74,7 @@ def solve_uniform_mkl(
     weights = allowed / np.count_nonzero(allowed)
     kkt_tol = INNER_SHARE * tol * float(margins.mean())
     U = np.broadcast_to(C, y.shape) / margins
-    svm = solve_svm(K, y, margins, U, weights=weights, tol=kkt_tol, exact=True)
+    svm = solve_svm(K, y, margins, U, weights=weights, tol=kkt_tol, exact=True, dual_coef=dual_coef)
     primal = svm.objective + svm.gap
     return Solution(
         weights=weights,
@@ -172,6 +175,7 @@ class UniformMKLClassifier(BaseMKLClassifier):
             margins=self._margins(problem.observed),
             allowed=problem.allowed,
             tol=self.tol,
+            dual_coef=problem.start.dual_coef,
         )
         if on_step is not None:
             on_step(solution.history[-1])

@@ -61,10 +61,11 @@ class Certificate:
 
     def solution(self, point: Point, residual: float | None = None) -> Solution:
         """Return the solution at a point; `residual` replaces the gap as the test of success."""
+        single = len(point.b) == 1
         return Solution(
             weights=point.weights,
-            dual_coef=point.b,
-            intercept=point.intercept,
+            dual_coef=point.b[0] if single else point.b,
+            intercept=float(point.intercept[0]) if single else point.intercept,
             objective=point.primal,
             dual_bound=self.bound,
             tol=self.tol,

@@ -4,6 +4,9 @@ For weights ``d`` the machine maximises over signed duals ``b`` (see :mod:`kerne
 
 .. math:: J(d) = \max_b \; s'b - \tfrac12 \sum_p d_p \, q_p(b), \qquad q_p(b) = b'K_p b .
 
+Several problems on the same samples, such as those of one-vs-rest, may share the weights: ``J`` is
+then the sum of theirs, and one combined kernel serves them all.
+
 Reading the kernels is what costs, not the SVM. Between two weight vectors few duals change, so
 the machine keeps ``K_p b`` for every kernel and updates it with the rows whose dual changed, and
 it combines only the rows of the kernel that the SVM looks at.
@@ -23,32 +26,34 @@ from kernelquilt.optim.smo import (
     bias,
     duality_gap,
     feasible_start,
+    may_move,
     signed_bounds,
 )
 
 Floats = NDArray[np.float64]
 
 INNER_SHARE = 0.1  # part of the gap asked for that the inner SVM may use up
+BATCH_FROM = 2.0  # rows to read, in units of n, from which a matrix product is cheaper
 
 
 @dataclass(frozen=True)
 class Point:
-    """The SVM at one weight vector.
+    """The SVMs at one weight vector; L is the number of problems that share it.
 
     Attributes
     ----------
     weights : ndarray of shape (M,)
         The weights.
-    b : ndarray of shape (n,)
+    b : ndarray of shape (L, n)
         Signed duals.
-    products : ndarray of shape (M, n)
+    products : ndarray of shape (L, M, n)
         ``K_p b`` for every kernel.
     q : ndarray of shape (M,)
-        ``b'K_p b``.
+        ``b'K_p b``, summed over the problems.
     linear : float
-        ``s'b``.
-    intercept : float
-        Bias.
+        ``s'b``, summed over the problems.
+    intercept : ndarray of shape (L,)
+        Biases.
     dual, primal : float
         Value of the SVM dual and primal for these weights; ``primal >= dual``.
     """
@@ -58,7 +63,7 @@ class Point:
     products: Floats
     q: Floats
     linear: float
-    intercept: float
+    intercept: Floats
     dual: float
     primal: float
 
@@ -70,22 +75,23 @@ class StackSVM:
     ----------
     K : ndarray of shape (M, n, n), float32 or float64
         Kernels, C-contiguous, symmetric, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    t : ndarray of shape (n,)
+    y : ndarray of shape (n,) or (L, n)
+        Labels -1 and +1 of one problem or of several that share the weights.
+    t : ndarray of shape (n,) or (L, n)
         Margins asked of the samples.
-    U : ndarray of shape (n,)
+    U : ndarray of shape (n,) or (L, n)
         Upper bounds of the duals.
     """
 
     def __init__(self, K: NDArray[np.floating], y: Floats, t: Floats, U: Floats) -> None:
         self.K = K
-        self.y = y
-        self.s = y * t
-        self.lower, self.upper = signed_bounds(y, U)
-        self.U = U
+        self.y = np.atleast_2d(y)
+        self.s = self.y * t
+        self.U = np.atleast_2d(U)
+        self.lower, self.upper = signed_bounds(self.y, self.U)
         self.diag = diagonals(K)
-        self.margin_scale = float(t[U > 0].mean()) if (U > 0).any() else 1.0
+        used = np.broadcast_to(t, self.U.shape)[self.U > 0]
+        self.margin_scale = float(used.mean()) if len(used) else 1.0
         self.n_solves = 0
         self.n_smo_iter = 0
         self.n_passes = 0.0
@@ -99,27 +105,21 @@ class StackSVM:
         ----------
         weights : ndarray of shape (M,)
             Non-negative weights.
-        start : Point, ndarray of shape (n,) or None
+        start : Point, ndarray of shape (n,) or (L, n), or None
             Where to start: an earlier point, any signed duals, or nothing.
         tol : float
             Relative duality gap that the SVM has to undercut by a factor of ten.
         """
-        b, products = self._start(start)
+        before, products = self._start(start)
+        b = before.copy()
         f = self.s - weights @ products
         kernel = CombinedKernel(self.K, weights, self.diag, self._buffer)
-        state = BoxDual(kernel, self.lower, self.upper, b.copy(), f)
-        kkt_tol = INNER_SHARE * tol * self.margin_scale
-        for _ in range(5):
-            state.solve(kkt_tol, MAX_ITER)
-            point = self._point(weights, state.b, b, products)
-            if point.primal - point.dual <= INNER_SHARE * tol * abs(point.primal):
-                break
-            kkt_tol *= 0.1
+        for row in range(len(b)):
+            self._solve_one(kernel, row, b[row], f[row], tol)
         self._kernel = kernel
         self.n_solves += 1
-        self.n_smo_iter += state.n_iter
         self.n_passes += kernel.n_passes
-        return point
+        return self._point(weights, b, self._updated(products, b - before))
 
     def hessian(self, point: Point) -> Floats:
         """Return the generalised Hessian of J at the point solved last, shape (M, M).
@@ -127,48 +127,75 @@ class StackSVM:
         With F the free samples, ``L L' = K_FF`` and ``Z = L^-1 [K_1 b, ..., K_M b]_F``, it is the
         Gram matrix of the columns of Z after their component along ``L^-1 1`` is removed.
         """
-        free = np.flatnonzero((point.b > self.lower) & (point.b < self.upper))
-        zero = np.zeros((len(self.K), len(self.K)))
-        if len(free) < 2 or self._kernel is None:
-            return zero
-        factor = jittered_cholesky(self._kernel.block(free))
-        if factor is None:
-            return zero
-        right = np.column_stack([point.products[:, free].T, np.ones(len(free))])
-        Z = solve_triangular(factor, right, lower=True, check_finite=False)
-        columns, along = Z[:, :-1], Z[:, -1]
-        columns = columns - np.outer(along, (along @ columns) / (along @ along))
-        return columns.T @ columns
+        total = np.zeros((len(self.K), len(self.K)))
+        for row, b in enumerate(point.b):
+            up, down = may_move(b, self.lower[row], self.upper[row])
+            free = np.flatnonzero(up & down)
+            if len(free) < 2 or self._kernel is None:
+                continue
+            factor = jittered_cholesky(self._kernel.block(free))
+            if factor is None:
+                continue
+            right = np.column_stack([point.products[row][:, free].T, np.ones(len(free))])
+            Z = solve_triangular(factor, right, lower=True, check_finite=False)
+            columns, along = Z[:, :-1], Z[:, -1]
+            columns = columns - np.outer(along, (along @ columns) / (along @ along))
+            total += columns.T @ columns
+        return total
+
+    def _solve_one(
+        self, kernel: CombinedKernel, row: int, b: Floats, f: Floats, tol: float
+    ) -> None:
+        """Solve one problem in place, tighter and tighter until its gap is small enough."""
+        y, U, lower, upper = (a[row] for a in (self.y, self.U, self.lower, self.upper))
+        state = BoxDual(kernel, lower, upper, b, f)
+        kkt_tol = INNER_SHARE * tol * self.margin_scale
+        for _ in range(5):
+            state.solve(kkt_tol, MAX_ITER)
+            gap = duality_gap(y, U, b, f, bias(b, f, lower, upper))
+            if gap <= INNER_SHARE * tol * (abs(0.5 * float((self.s[row] + f) @ b)) + gap):
+                break
+            kkt_tol *= 0.1
+        self.n_smo_iter += state.n_iter
 
     def _start(self, start: Point | Floats | None) -> tuple[Floats, Floats]:
         if isinstance(start, Point):
             return start.b, start.products
-        b = np.zeros(len(self.s))
-        products = np.zeros((len(self.K), len(self.s)))
+        b = np.zeros(self.s.shape)
+        products = np.zeros((len(b), *self.diag.shape))
         if start is not None:
-            feasible = feasible_start(start, self.lower, self.upper)
-            products = self._updated(products, feasible)
-            b = feasible
+            for row, duals in enumerate(np.atleast_2d(start)):
+                b[row] = feasible_start(duals, self.lower[row], self.upper[row])
+            products = self._updated(products, b)
         return b, products
 
     def _updated(self, products: Floats, steps: Floats) -> Floats:
-        """Return ``products + K steps``, reading only the rows of non-zero steps."""
+        """Return ``products + K steps``: by rows for few changes, else one product per kernel."""
         from kernelquilt.optim import _compiled
 
-        rows = np.flatnonzero(steps)
         products = products.copy()
-        _compiled.accumulate_rows(self.K, rows, steps[rows], products)
-        self.n_passes += len(rows) / len(steps)
+        rows_read = 0
+        changed = [np.flatnonzero(step) for step in steps]
+        if sum(map(len, changed)) <= BATCH_FROM * steps.shape[1]:
+            for row, indices in enumerate(changed):
+                _compiled.accumulate_rows(self.K, indices, steps[row, indices], products[row])
+                rows_read += len(indices)
+        else:
+            for p, kernel in enumerate(self.K):
+                products[:, p] += steps @ kernel
+            rows_read = steps.shape[1]
+        self.n_passes += rows_read / steps.shape[1]
         return products
 
-    def _point(self, weights: Floats, b: Floats, b_before: Floats, products: Floats) -> Point:
-        """Measure both objectives at b, from products brought up to date."""
-        products = self._updated(products, b - b_before)
-        q = products @ b
-        scores = weights @ products
-        f = self.s - scores
-        intercept = bias(b, f, self.lower, self.upper)
-        linear = float(self.s @ b)
+    def _point(self, weights: Floats, b: Floats, products: Floats) -> Point:
+        """Measure both objectives at b."""
+        q = np.einsum("lmn,ln->m", products, b)
+        f = self.s - weights @ products
+        linear = float(np.sum(self.s * b))
         dual = linear - 0.5 * float(weights @ q)
-        gap = duality_gap(self.y, self.U, b, f, intercept)
-        return Point(weights, b.copy(), products, q, linear, intercept, dual, dual + gap)
+        intercept = np.empty(len(b))
+        gap = 0.0
+        for row in range(len(b)):
+            intercept[row] = bias(b[row], f[row], self.lower[row], self.upper[row])
+            gap += duality_gap(self.y[row], self.U[row], b[row], f[row], intercept[row])
+        return Point(weights, b, products, q, linear, intercept, dual, dual + gap)

@@ -37,6 +37,7 @@ from kernelquilt.optim.face import face_optimum
 
 Floats = NDArray[np.float64]
 
+AT_BOUND = 1e-12  # distance to a bound, in units of the box, that counts as rounding
 EXACT = 1e-10  # KKT gap, relative to the scale of t, that counts as solved to rounding
 FLOPS_PER_ENTRY = 20.0  # what a factorisation can do while SMO visits one kernel entry
 FACE_OVERHEAD = 5e4  # entries SMO could visit while a face step of any size is set up
@@ -45,16 +46,24 @@ MAX_ITER = 10_000_000
 MAX_EXACT_ROUNDS = 12
 
 
+def may_move(
+    b: Floats, lower: Floats, upper: Floats
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which duals may go up and which may go down; those at a bound to rounding may not."""
+    edge = AT_BOUND * (upper - lower)
+    return upper - b > edge, b - lower > edge
+
+
 def kkt_interval(b: Floats, f: Floats, lower: Floats, upper: Floats) -> tuple[float, float]:
     """Return ``max f[up]`` and ``min f[down]``; -inf and inf where nothing may move."""
-    f_up = np.max(f, where=b < upper, initial=-np.inf)
-    f_down = np.min(f, where=b > lower, initial=np.inf)
-    return float(f_up), float(f_down)
+    up, down = may_move(b, lower, upper)
+    return float(np.max(f, where=up, initial=-np.inf)), float(np.min(f, where=down, initial=np.inf))
 
 
 def bias(b: Floats, f: Floats, lower: Floats, upper: Floats) -> float:
     """Return the mean of ``f`` over the free samples, else the middle of the KKT interval."""
-    free = (b > lower) & (b < upper)
+    up, down = may_move(b, lower, upper)
+    free = up & down
     if free.any():
         return float(f[free].mean())
     ends = [end for end in kkt_interval(b, f, lower, upper) if np.isfinite(end)]
@@ -87,7 +96,8 @@ class BoxDual:
     @property
     def free(self) -> NDArray[np.intp]:
         """Indices strictly between their bounds."""
-        return np.flatnonzero((self.b > self.lower) & (self.b < self.upper))
+        up, down = may_move(self.b, self.lower, self.upper)
+        return np.flatnonzero(up & down)
 
     @property
     def violation(self) -> float:
@@ -132,8 +142,8 @@ class BoxDual:
         from kernelquilt.optim import _compiled
 
         f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper)
-        firm = np.where(self.b < self.upper, self.f < f_down, self.f > f_up)
-        firm &= (self.b <= self.lower) | (self.b >= self.upper)
+        up, down = may_move(self.b, self.lower, self.upper)
+        firm = np.where(up, self.f < f_down, self.f > f_up) & ~(up & down)
         loose = np.flatnonzero(~firm)
         kernel = self.kernel
         if len(loose) > 0.7 * len(self.b):

@@ -1,0 +1,106 @@
+"""Paths of fits over C and other parameters of the solver, each started from its neighbour.
+
+Checking the data, computing the kernels and cleaning them is done once per training set, whatever
+the number of candidates; each candidate then starts from the weights and duals of the one before.
+Every fit still ends with its own certificate, so a path gives the same models as independent fits,
+to the tolerance of that certificate.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from kernelquilt.mkl._base import BaseMKLClassifier, Start
+from kernelquilt.optim.blas import single_threaded_blas
+from kernelquilt.solution import Solution
+
+
+def mkl_path(
+    estimator: BaseMKLClassifier,
+    X: Any,
+    y: Any,
+    *,
+    Cs: ArrayLike,
+    ps: ArrayLike | None = None,
+    sample_weight: Any = None,
+) -> list[Any]:
+    """Fit a classifier for several values of C, and of p if it has one, with warm starts.
+
+    Parameters
+    ----------
+    estimator : classifier of this package
+        Its other parameters hold for all fits; it is not changed.
+    X, y, sample_weight
+        Training data, as in the ``fit`` of the classifier.
+    Cs : array-like of shape (n_C,)
+        Penalties, fitted in this order; ascending is fastest.
+    ps : array-like of shape (n_p,), default=None
+        Exponents; all penalties are fitted for each of them.
+
+    Returns
+    -------
+    models : list of fitted classifiers
+        One for each p and C, C varying fastest. They share what they keep of the training data.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> models = kq.mkl_path(kq.SimpleMKLClassifier(), X, y, Cs=[0.1, 1, 10])
+    >>> [model.C for model in models]
+    [0.1, 1.0, 10.0]
+    """
+    grid: list[dict[str, float]] = [{"C": float(C)} for C in np.ravel(Cs)]
+    if ps is not None:
+        grid = [{"p": float(p), **point} for p in np.ravel(ps) for point in grid]
+    if not grid:
+        raise ValueError("Cs and ps must hold at least one value each")
+    return [model for model, _ in path_fits(estimator, X, y, grid, sample_weight)]
+
+
+def path_fits(
+    estimator: BaseMKLClassifier,
+    X: Any,
+    y: Any,
+    grid: Sequence[Mapping[str, Any]],
+    sample_weight: Any,
+) -> Iterator[tuple[BaseMKLClassifier, float]]:
+    """Yield a fitted model and its seconds for each candidate, each started from the one before."""
+    door = clone(estimator)
+    door._validate_params()
+    begun = time.perf_counter()
+    with single_threaded_blas():
+        data = door._prepare(X, y, sample_weight)
+    learned = {name: value for name, value in vars(door).items() if name.endswith("_")}
+    last: tuple[Mapping[str, Any], list[Solution]] | None = None
+    for candidate in grid:
+        model = clone(estimator).set_params(**candidate)
+        model._validate_params()
+        vars(model).update(learned)
+        starts = None if last is None else _starts(*last, candidate)
+        with single_threaded_blas():
+            solutions = model._solve_and_store(data, starts)
+        last = candidate, solutions
+        yield model, time.perf_counter() - begun
+        begun = time.perf_counter()
+
+
+def _starts(
+    before: Mapping[str, Any], solutions: list[Solution], candidate: Mapping[str, Any]
+) -> list[Start] | None:
+    """Return where the binary problems of a candidate may start, None for nowhere.
+
+    The weights carry over only if nothing but C changes, because another exponent means another
+    set of weights.
+    """
+    changed = {name for name in candidate if candidate[name] != before.get(name)}
+    if not changed <= {"C", "p", "r"}:
+        return None
+    return [
+        Start(solution.weights if changed <= {"C"} else None, solution.dual_coef)
+        for solution in solutions
+    ]

@@ -1,0 +1,292 @@
+"""Grid search that fits the candidates of each fold as a path."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import check_is_fitted, indexable
+
+from kernelquilt._validation import quoted, unchanged_on_error
+from kernelquilt.mkl._base import BaseMKLClassifier
+from kernelquilt.mkl.path import path_fits
+
+
+class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
+    """Grid search with cross-validation that warm-starts from candidate to candidate.
+
+    Finds what `sklearn.model_selection.GridSearchCV` finds, to the certified tolerance of the fits,
+    for a fraction of the work: in each fold the kernels are computed once, and each candidate
+    starts where the one before ended.
+
+    Parameters
+    ----------
+    estimator : classifier of this package, or Pipeline that ends with one
+        What to tune. The steps before the classifier are fitted once per fold.
+    param_grid : dict of str to list, or list of such dicts
+        Candidates, as in `GridSearchCV`: parameters of the solver such as ``C`` and ``p``, in a
+        pipeline with their prefix. For parameters of kernels or of other steps use `GridSearchCV`.
+    scoring : str, callable or None, default=None
+        As in scikit-learn; None is the accuracy.
+    cv : int, splitter or iterable, default=None
+        As in scikit-learn; None is five stratified folds.
+    refit : bool, default=True
+        Whether to fit the best candidate to all samples.
+    n_jobs : int or None, default=None
+        Processes over the folds.
+    verbose : int, default=0
+        Passed on to joblib.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The candidate with the highest mean score.
+    best_score_ : float
+        Its mean score.
+    best_index_ : int
+        Its position in `cv_results_`.
+    best_estimator_ : estimator
+        Fitted to all samples with `best_params_`, if `refit`.
+    cv_results_ : dict of ndarrays
+        As in `GridSearchCV`, and ``mean_n_solves`` and ``mean_n_smo_iter`` of the fits.
+    n_splits_ : int
+        Number of folds.
+    refit_time_ : float
+        Seconds of the last fit.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels of `best_estimator_`.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> search = kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"C": [0.1, 1, 10]}).fit(X, y)
+    >>> search.best_params_
+    {'C': 10}
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        scoring: Any = None,
+        cv: Any = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.scoring = scoring
+        self.cv = cv
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> "MKLSearchCV":
+        """Evaluate all candidates and fit the best one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
+            Training samples.
+        y : array-like of shape (n,)
+            Class labels.
+
+        Returns
+        -------
+        self : MKLSearchCV
+        """
+        with unchanged_on_error(self):
+            steps, classifier, prefix = _split_pipeline(self.estimator)
+            candidates = list(ParameterGrid(self.param_grid))
+            grid = [_solver_parameters(candidate, classifier, prefix) for candidate in candidates]
+            order = sorted(range(len(grid)), key=lambda k: _sort_key(grid[k]))
+            scorer = check_scoring(self.estimator, scoring=self.scoring)
+            X, y = indexable(X, y)
+            splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+            folds = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
+                delayed(_evaluate)(steps, classifier, X, y, train, test, grid, order, scorer)
+                for train, test in splitter.split(X, y)
+            )
+            self.n_splits_ = len(folds)
+            self.scorer_ = scorer
+            self.cv_results_ = _results(candidates, np.array(folds))
+            self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
+            self.best_params_ = candidates[self.best_index_]
+            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+            if self.refit:
+                begun = time.perf_counter()
+                best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+                self.best_estimator_ = best.fit(X, y)
+                self.refit_time_ = time.perf_counter() - begun
+        return self
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Class labels."""
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of the best estimator."""
+        check_is_fitted(self, "best_estimator_")
+        return int(self.best_estimator_.n_features_in_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the classes that the best estimator predicts.
+
+        Parameters
+        ----------
+        X : as in `fit`, of n_rows samples
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.predict(X))
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the scores of the best estimator.
+
+        Parameters
+        ----------
+        X : as in `fit`, of n_rows samples
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,), or (n_rows, n_classes) if multi-class
+        """
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the score of the best estimator by `scoring`.
+
+        Parameters
+        ----------
+        X : as in `fit`, of n_rows samples
+        y : array-like of shape (n_rows,)
+            Class labels.
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self, "best_estimator_")
+        return float(self.scorer_(self.best_estimator_, X, y))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = inner.classifier_tags
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
+
+
+def _split_pipeline(estimator: Any) -> tuple[Pipeline | None, BaseMKLClassifier, str]:
+    """Return the steps before the classifier, the classifier, and the prefix of its parameters."""
+    steps, classifier, prefix = None, estimator, ""
+    if isinstance(estimator, Pipeline):
+        steps, (name, classifier) = estimator[:-1], estimator.steps[-1]
+        prefix = f"{name}__"
+    if not isinstance(classifier, BaseMKLClassifier):
+        raise ValueError(
+            "MKLSearchCV tunes classifiers of this package and pipelines that end with one, got "
+            f"{type(classifier).__name__}; use GridSearchCV"
+        )
+    return steps, classifier, prefix
+
+
+def _solver_parameters(
+    candidate: Mapping[str, Any], classifier: BaseMKLClassifier, prefix: str
+) -> dict[str, Any]:
+    """Return the parameters of a candidate without their prefix."""
+    usable = set(classifier.get_params(deep=False)) - {"kernels", "views"}
+    foreign = [
+        name
+        for name in candidate
+        if not name.startswith(prefix) or name.removeprefix(prefix) not in usable
+    ]
+    if foreign:
+        raise ValueError(
+            f"{quoted(foreign)} are not parameters of the solver of {type(classifier).__name__} "
+            f"({quoted(sorted(prefix + name for name in usable))}); use GridSearchCV for them"
+        )
+    return {name.removeprefix(prefix): value for name, value in candidate.items()}
+
+
+def _sort_key(candidate: Mapping[str, Any]) -> tuple[str, float]:
+    """Keep candidates together that differ in C only, from the largest C down.
+
+    Going down, most duals at their bound stay there, which takes fewer iterations than going up.
+    """
+    others = sorted((name, repr(value)) for name, value in candidate.items() if name != "C")
+    return repr(others), -float(candidate.get("C", 0.0))
+
+
+def _evaluate(
+    steps: Pipeline | None,
+    classifier: BaseMKLClassifier,
+    X: Any,
+    y: Any,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    grid: list[dict[str, Any]],
+    order: list[int],
+    scorer: Any,
+) -> NDArray[np.float64]:
+    """Return score, fit time, score time, solves and iterations of all candidates, (5, n)."""
+    X_train, y_train = _safe_split(classifier, X, y, train)
+    X_test, y_test = _safe_split(classifier, X, y, test, train)
+    begun = time.perf_counter()
+    if steps is not None:
+        steps = clone(steps)
+        X_train = steps.fit_transform(X_train, y_train)
+        X_test = steps.transform(X_test)
+    spent = time.perf_counter() - begun
+    out = np.empty((5, len(grid)))
+    fits = path_fits(classifier, X_train, y_train, [grid[k] for k in order], None)
+    for k, (model, seconds) in zip(order, fits, strict=True):
+        begun = time.perf_counter()
+        score = scorer(model, X_test, y_test)
+        scored = time.perf_counter() - begun
+        out[:, k] = score, seconds + spent, scored, model.n_solves_, model.n_smo_iter_
+        spent = 0.0
+    return out
+
+
+def _results(candidates: list[dict[str, Any]], folds: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the table of results; folds is (n_folds, 5, n_candidates)."""
+    scores, fit_times, score_times, solves, iterations = np.moveaxis(folds, 1, 0)
+    results: dict[str, Any] = {}
+    for name, values in (("fit_time", fit_times), ("score_time", score_times)):
+        results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=0), values.std(axis=0)
+    for name in sorted({name for candidate in candidates for name in candidate}):
+        given = [name in candidate for candidate in candidates]
+        values = np.array([candidate.get(name) for candidate in candidates], dtype=object)
+        results[f"param_{name}"] = np.ma.MaskedArray(values, mask=~np.array(given))
+    results["params"] = candidates
+    for fold, row in enumerate(scores):
+        results[f"split{fold}_test_score"] = row
+    results["mean_test_score"] = scores.mean(axis=0)
+    results["std_test_score"] = scores.std(axis=0)
+    ranks = rankdata(-results["mean_test_score"], method="min")
+    results["rank_test_score"] = ranks.astype(np.int32)
+    results["mean_n_solves"] = solves.mean(axis=0)
+    results["mean_n_smo_iter"] = iterations.mean(axis=0)
+    return results
