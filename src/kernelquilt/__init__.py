@@ -1,6 +1,6 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
-from kernelquilt import datasets
+from kernelquilt import bounds, datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
@@ -38,6 +38,7 @@ __all__ = [
     "ViewTransformer",
     "__version__",
     "as_views",
+    "bounds",
     "datasets",
     "gaussian_bank",
     "mkl_path",
