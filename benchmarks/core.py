@@ -43,8 +43,8 @@ def best_times(functions, repeats):
     return best, results
 
 
-def noisy_sines(n, seed=0):
-    """Return 20 Gaussian kernels of 5 columns each, 5 of them informative, and noisy labels."""
+def noisy_sine_data(n, seed=0):
+    """Return 20 views of 5 columns, 5 of them informative, and labels, 10 % of them flipped."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 100))
     amplitude = [1.5, 1.2, 1.0, 0.8, 0.6]
@@ -52,12 +52,17 @@ def noisy_sines(n, seed=0):
         a * np.sin(1.5 * X[:, 5 * v]) * (1 + 0.5 * X[:, 5 * v + 1]) for v, a in enumerate(amplitude)
     )
     y = np.where(f > np.median(f), 1, -1)
-    flipped = rng.choice(n, n // 10, replace=False)
-    y[flipped] *= -1
+    y[rng.random(n) < 0.1] *= -1
+    return np.split(X, 20, axis=1), y
+
+
+def noisy_sines(n, seed=0):
+    """Return one Gaussian kernel for each view of the above, and the labels."""
+    views, y = noisy_sine_data(n, seed)
     K = np.empty((20, n, n))
-    for v in range(20):
-        distance = pairwise_distances(X[:, 5 * v : 5 * v + 5])
-        K[v] = np.exp(-np.square(distance) / (2 * distance.mean() ** 2))
+    for kernel, view in zip(K, views, strict=True):
+        distance = pairwise_distances(view)
+        kernel[:] = np.exp(-np.square(distance) / (2 * distance.mean() ** 2))
     return K, y
 
 

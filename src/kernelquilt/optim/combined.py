@@ -34,7 +34,7 @@ class CombinedKernel:
         self.active = np.flatnonzero(weights)
         self.diag = weights @ diag
         n = K.shape[1]
-        if len(K) == 1 and weights[0] == 1.0 and K.dtype == np.float64:
+        if len(K) == 1 and weights[0] == 1.0 and K.dtype == np.float64 and K.flags.writeable:
             self.rows: Floats = K[0]
             self.have = np.ones(n, dtype=np.bool_)
         else:

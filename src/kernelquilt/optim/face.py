@@ -1,40 +1,112 @@
-"""The linear algebra of a face step: the optimum over the free samples of the SVM dual."""
+"""The linear algebra of a face step: the optimum over the free samples of the SVM dual.
+
+Kernels of low rank leave directions among the free samples along which the dual is linear. The
+optimum then lies at a bound: `slide` follows these directions to their end, and only what stays
+free after that is a system of equations.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
+from scipy.optimize import linprog
 
 Floats = NDArray[np.float64]
 
 MAX_DROPS = 4
+RANK_TOLERANCE = 1e-11  # in units of the largest diagonal entry
 
 
-def face_optimum(
+def face_optimum(K: Floats, f: Floats, start: Floats, lower: Floats, upper: Floats) -> Floats:
+    """Return the optimum over the free samples with the sum kept, or the best point on the way.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Kernel of the free samples.
+    f : ndarray of shape (n,)
+        Negative gradient at `start`.
+    start, lower, upper : ndarrays of shape (n,)
+        Where the samples are, strictly between their bounds.
+    """
+    target, reached = _towards_optimum(K, f, start, lower, upper)
+    if reached:
+        return target
+    flat = slide(low_rank_factor(K), f, start, lower, upper)
+    further, _ = _towards_optimum(K, f - K @ (flat - start), flat, lower, upper)
+
+    def gain(point: Floats) -> float:
+        steps = point - start
+        return float(f @ steps - 0.5 * steps @ K @ steps)
+
+    return max((start, target, flat, further), key=gain)
+
+
+def _towards_optimum(
     K: Floats, f: Floats, start: Floats, lower: Floats, upper: Floats
-) -> Floats | None:
-    """Return the optimum over free samples with the sum kept, or None where there is none."""
-    n = len(start)
-    target = start.copy()
-    inside = np.arange(n)
-    for _ in range(MAX_DROPS):
-        held = np.ones(n, dtype=np.bool_)
-        held[inside] = False
-        shift = np.where(held, target - start, 0.0)
-        whole = len(inside) == n
-        block = K if whole else K[np.ix_(inside, inside)]
-        right = f[inside] - (0.0 if whole else K[inside] @ shift)
-        step = _solve_sum_constrained(block, right, -float(shift.sum()))
-        if step is None:
-            return None
-        target[inside] = start[inside] + step
-        out = (target < lower) | (target > upper)
-        if not out.any():
-            return target
-        target[out] = np.clip(target[out], lower[out], upper[out])
-        inside = inside[~out[inside]]
+) -> tuple[Floats, bool]:
+    """Return the optimum and True, or where the way there first meets a bound and False.
+
+    Samples that the optimum sends beyond a bound are put there, and the rest is solved again.
+    """
+    inside = np.flatnonzero((start > lower) & (start < upper))
+    held = np.zeros(len(start))
+    on_the_way = start
+    for attempt in range(MAX_DROPS):
         if len(inside) < 2:
-            return None
-    return None
+            break
+        block = K if len(inside) == len(K) else K[np.ix_(inside, inside)]
+        right = f[inside] - K[inside] @ held if attempt else f[inside]
+        free = _solve_sum_constrained(block, right, -float(held.sum()))
+        if free is None:
+            break
+        steps = held.copy()
+        steps[inside] = free
+        out = (start + steps < lower) | (start + steps > upper)
+        if not out.any():
+            return start + steps, True
+        if attempt == 0:
+            room = np.where(free > 0, (upper - start)[inside], (start - lower)[inside])
+            moves = np.abs(free)
+            length = float(np.min(room[moves > 0] / moves[moves > 0], initial=1.0))
+            on_the_way = np.clip(start + length * steps, lower, upper)
+        held[out] = np.clip(start + steps, lower, upper)[out] - start[out]
+        inside = inside[~out[inside]]
+    return on_the_way, False
+
+
+def low_rank_factor(K: Floats) -> Floats:
+    """Return G of shape (n, rank) with ``G G' = K`` to rounding, by pivoted Cholesky."""
+    tolerance = RANK_TOLERANCE * float(np.diagonal(K).max())
+    factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)
+    G = np.zeros((len(K), rank))
+    G[pivots - 1] = np.tril(factor)[:, :rank]
+    return G
+
+
+def slide(G: Floats, f: Floats, start: Floats, lower: Floats, upper: Floats) -> Floats:
+    """Go as far as directions lead that change neither the kernel products nor the sum.
+
+    Along ``d`` with ``G'd = 0`` and ``sum(d) = 0`` the dual rises by ``f'd``, `f` stays the same.
+    The best such ``d`` within the bounds is a linear programme, whose solution leaves no more
+    samples free than G has columns, and one.
+    """
+    if len(start) <= G.shape[1] + 1:
+        return start
+    unit = float((upper - lower).max())
+    basis, _ = np.linalg.qr(np.column_stack([G, np.ones(len(start))]))
+    bounds = np.column_stack([lower - start, upper - start]) / unit
+    result = linprog(-f, A_eq=basis.T, b_eq=np.zeros(basis.shape[1]), bounds=bounds)
+    if result.x is None:
+        return start
+    steps = np.clip(unit * result.x, lower - start, upper - start)
+    edge = 1e-7 * (upper - lower)
+    at_lower, at_upper = start + steps - lower <= edge, upper - start - steps <= edge
+    steps = np.where(at_lower, lower - start, np.where(at_upper, upper - start, steps))
+    free = ~(at_lower | at_upper)
+    # the programme is solved to a tolerance; the free samples make up for it
+    excess = basis.T @ steps
+    steps[free] -= np.linalg.lstsq(basis[free].T, excess, rcond=None)[0]
+    return np.clip(start + steps, lower, upper)
 
 
 def jittered_cholesky(K: Floats) -> Floats | None:
@@ -55,7 +127,8 @@ def jittered_cholesky(K: Floats) -> Floats | None:
 
 def _solve_sum_constrained(K: Floats, right: Floats, total: float) -> Floats | None:
     """Solve ``K x = right + multiplier`` with ``sum(x) = total``, refined against the jitter."""
-    factor = jittered_cholesky(K)
+    # a constant added to K only changes the multiplier, and helps where the rank is one short
+    factor = jittered_cholesky(K + float(np.trace(K)) / len(K))
     if factor is None:
         return None
     ones = np.ones(len(K))
@@ -67,7 +140,7 @@ def _solve_sum_constrained(K: Floats, right: Floats, total: float) -> Floats | N
     inverse_ones = solve(ones)
     denominator = float(inverse_ones.sum())
     x = np.zeros(len(K))
-    residual = right
+    residual = right - right.mean()
     missing = total
     for _ in range(3):
         step = solve(residual)

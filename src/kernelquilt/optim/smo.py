@@ -183,8 +183,6 @@ class BoxDual:
         start, lower, upper = self.b[free], self.lower[free], self.upper[free]
         block = self.kernel.block(free)
         target = face_optimum(block, self.f[free], start, lower, upper)
-        if target is None:
-            return False
         steps = target - start
         gradient = float(self.f[free] @ steps)
         curvature = float(steps @ block @ steps)
