@@ -28,6 +28,7 @@ CLASSIFIERS = [
     kq.ObservedFractionMKLClassifier,
     kq.SimpleMKLClassifier,
     kq.LpMKLClassifier,
+    kq.MatrixNormMKLClassifier,
 ]
 # the samples include one without any view
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning")

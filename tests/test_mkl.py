@@ -18,6 +18,7 @@ CLASSIFIERS = [
     kq.ObservedFractionMKLClassifier,
     kq.SimpleMKLClassifier,
     kq.LpMKLClassifier,
+    kq.MatrixNormMKLClassifier,
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
 
@@ -192,6 +193,80 @@ def test_view_absent_for_all_gets_no_weight(classifier, two_views):
 
 
 @every_classifier
+def test_zero_weight_removes_a_sample_and_the_view_only_it_has(classifier, two_views):
+    views, y = two_views
+    views["rare"] = np.full((40, 2), np.nan)
+    views["rare"][:3] = 1.0
+    weight = np.r_[np.zeros(3), np.ones(37)]
+    weighted = classifier().fit(views, y, sample_weight=weight)
+    rest = {name: block[3:] for name, block in views.items()}
+    with pytest.warns(UserWarning, match="'rare'"):
+        removed = classifier().fit(rest, y[3:])
+    np.testing.assert_allclose(
+        weighted.decision_function(rest), removed.decision_function(rest), atol=1e-9
+    )
+
+
+@every_classifier
+def test_read_only_kernels(classifier):
+    K, _ = random_kernels(np.random.default_rng(7), 20, 1)
+    K.setflags(write=False)
+    y = np.arange(20) % 2
+    assert classifier().fit(kq.KernelStack(K), y).converged_
+
+
+@every_classifier
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_indefinite_kernels_are_named(classifier):
+    rng = np.random.default_rng(8)
+    A = rng.standard_normal((30, 30))
+    stack = kq.KernelStack((A + A.T)[None] / 2, names=["similarity"])
+    with pytest.warns(UserWarning, match=r"not positive semi-definite.*'similarity'.*check_psd"):
+        classifier().fit(stack, np.arange(30) % 2)
+
+
+@every_classifier
+@pytest.mark.parametrize("C", [1e2, 1e4, 1e6])
+def test_low_rank_kernels_at_large_penalties(classifier, C):
+    X, y = kq.datasets.make_multiview(
+        300, 3, relevance=[0.3, 0.2, 0.1], label_noise=0.1, random_state=0
+    )
+    model = classifier(C, kernels="linear").fit(X, y)
+    assert model.converged_
+    assert model.n_smo_iter_ < 1_000_000
+
+
+def test_history_ends_with_the_solution():
+    X, y = kq.datasets.load_example("wdbc")
+    model = kq.SimpleMKLClassifier(100.0, kernels=kq.gaussian_bank(8, spacing="log")).fit(X, y)
+    last = model.history_[0][-1]
+    assert last.objective == model.objective_
+    assert last.n_solves == model.n_solves_
+
+
+def test_labels_in_another_order_are_refused(two_views):
+    import pandas as pd
+
+    views, y = two_views
+    ids = [f"patient {k}" for k in range(40)]
+    X = kq.MultiView.from_frames({k: pd.DataFrame(v, index=ids) for k, v in views.items()})
+    labels = pd.Series(y, index=ids)
+    expected = kq.UniformMKLClassifier().fit(X, labels).decision_function(X)
+    shuffled = labels.sample(frac=1, random_state=0)
+    with pytest.raises(ValueError, match=r"y.loc\[X.index\]"):
+        kq.UniformMKLClassifier().fit(X, shuffled)
+    again = kq.UniformMKLClassifier().fit(X, shuffled.loc[X.index]).decision_function(X)
+    np.testing.assert_array_equal(again, expected)
+
+
+@pytest.mark.parametrize("bad", [-1.0, 0.0, np.nan, np.inf])
+def test_class_weights_must_be_positive(bad, two_views):
+    views, y = two_views
+    with pytest.raises(ValueError, match="class_weight must be positive and finite"):
+        kq.SimpleMKLClassifier(class_weight={0: bad}).fit(views, y)
+
+
+@every_classifier
 def test_everything_absent_is_an_error(classifier):
     X = np.full((10, 2), np.nan)
     with (
@@ -260,7 +335,7 @@ def test_scaling_kernels_up_and_penalty_down_keeps_scores(seed, factor):
 
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=40, deadline=None)
-def test_gap_is_never_negative_and_objective_decreases_in_c(seed):
+def test_gap_is_never_negative_and_objective_grows_with_c(seed):
     rng = np.random.default_rng(seed)
     K, _, _, y, t, _ = random_problem(rng)
     values = []
@@ -305,7 +380,7 @@ def test_bad_targets_and_parameters(classifier, two_views):
     views, y = two_views
     with pytest.raises(ValueError, match=r"two classes.*1 class"):
         classifier().fit(views, np.zeros(40))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="X has 40 samples, but y has 39 labels"):
         classifier().fit(views, y[:39])
     with pytest.raises(ValueError, match="two classes with positive weight"):
         classifier().fit(views, y, sample_weight=(y == 1).astype(float))
@@ -355,6 +430,8 @@ def test_prediction_needs_the_views_of_the_fit(classifier, two_views):
         model.predict({"mri": views["mri"], "ct": views["pet"]})
     with pytest.raises(ValueError, match="KernelStack"):
         model.predict(kq.ViewKernels().fit_transform(views))
+    with pytest.raises(ValueError, match="rows of NaN"):
+        model.predict({"pet": views["pet"]})
 
 
 @every_classifier

@@ -113,7 +113,7 @@ def test_float32_kernel_gives_float64_duals():
     assert single.objective == pytest.approx(double.objective, rel=1e-5)
 
 
-def test_shrinking_and_face_steps_agree_with_plain_iterations_on_a_larger_problem():
+def test_exact_solution_of_a_larger_problem_is_above_the_loose_one():
     rng = np.random.default_rng(3)
     n = 500
     X = rng.standard_normal((n, 4))

@@ -4,6 +4,7 @@ from kernelquilt import bounds, datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
+from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.path import mkl_path
 from kernelquilt.mkl.search import MKLSearchCV
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
@@ -28,6 +29,7 @@ __all__ = [
     "LatentSemantic",
     "LpMKLClassifier",
     "MKLSearchCV",
+    "MatrixNormMKLClassifier",
     "MultiView",
     "ObservedFractionMKLClassifier",
     "ScaleKernels",
@@ -43,6 +45,7 @@ __all__ = [
     "gaussian_bank",
     "mkl_path",
     "solve_lp_mkl",
+    "solve_matrix_norm_mkl",
     "solve_simple_mkl",
     "solve_uniform_mkl",
 ]

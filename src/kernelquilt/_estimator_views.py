@@ -70,11 +70,27 @@ def validate_views(
     return made
 
 
+def check_alignment(data: Any, y: Any) -> None:
+    """Refuse labels whose index holds the samples of the views in another order."""
+    index = getattr(data, "index", None)
+    labels = getattr(y, "index", None)
+    if index is None or labels is None or callable(labels) or len(labels) != len(index):
+        return
+    order = np.asarray(labels)
+    if (order == index).all() or set(order.tolist()) != set(index.tolist()):
+        return
+    raise ValueError(
+        f"the index of y holds the same {len(index)} samples as X, but in another order; "
+        "pass y.loc[X.index]"
+    )
+
+
 def _as_fitted(made: MultiView, sizes: Mapping[str, int]) -> MultiView:
     if set(made.names) != set(sizes):
         raise ValueError(
             f"X has {len(made.names)} views ({quoted(made.names)}), but the estimator was fitted "
-            f"with {len(sizes)} ({quoted(sizes)})"
+            f"with {len(sizes)} ({quoted(sizes)}); pass a view that is absent for all {len(made)} "
+            "samples as rows of NaN"
         )
     for name, size in sizes.items():
         if made[name].shape[1] != size:

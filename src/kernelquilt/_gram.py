@@ -1,5 +1,6 @@
 """Reading and checking stored kernels, one kernel and a few rows at a time."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ _REMEDY = "mark samples as absent with observed=, or repair the kernel"
 
 def as_kernels(K: Any) -> tuple[list[Kernel] | Kernel, np.dtype[Any]]:
     """Return the kernels without reading them, and the type to use them in."""
+    if isinstance(K, Mapping):
+        raise ValueError("K is an array or a list of kernels; pass list(K.values()), names=list(K)")
     kernels = [np.asanyarray(k) for k in K] if isinstance(K, list | tuple) else np.atleast_1d(K)
     if len(kernels) == 0:
         raise ValueError("a KernelStack needs at least one kernel")

@@ -79,8 +79,12 @@ def check_names(names: Iterable[Any], count: int, kind: str) -> tuple[str, ...]:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Join names for a message: ``'mri', 'rna'``."""
-    return ", ".join(repr(name) for name in names)
+    """Join names for a message: ``'mri', 'rna'``; the first of many."""
+    listed = [repr(name) for name in names]
+    shown = 40
+    return ", ".join(listed[:shown]) + (
+        f" and {len(listed) - shown} more" if listed[shown:] else ""
+    )
 
 
 def warn_all_absent(observed: BoolArray, names: Sequence[str], kind: str) -> None:

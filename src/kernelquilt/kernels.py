@@ -5,7 +5,7 @@ the samples that each kernel observes. Slicing a stack keeps the Gram and change
 ids, so cross-validation copies no kernel. Kernels are read one at a time.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
@@ -373,7 +373,9 @@ class KernelStack:
         if not self.square:
             raise ValueError(
                 f"fit needs a square stack of symmetric kernels, got {self._gram.kernels[0].shape} "
-                "kernels" + (" with diag=" if self._gram.diag is not None else "")
+                "kernels"
+                + (" with diag=" if self._gram.diag is not None else "")
+                + "; a plain array of kernels has shape (n, n, M), kernels last"
             )
 
 
@@ -392,6 +394,10 @@ def as_stack(X: Any) -> KernelStack:
     """
     if isinstance(X, KernelStack):
         return X
+    if hasattr(X, "observed") or isinstance(X, Mapping):
+        raise ValueError(
+            f"kernels are needed here, got a {type(X).__name__}; ViewKernels makes them of views"
+        )
     K = np.asanyarray(X)
     if K.ndim == 2:
         return KernelStack(K[None])

@@ -59,6 +59,8 @@ class Solution:
         One entry per iteration.
     residual : float or None
         KKT residual that `tol` is compared with, for problems whose gap need not close.
+    indefinite : ndarray of shape (M,), bool, or False
+        Kernels, or sums of kernels, that the duals prove not to be positive semi-definite.
     """
 
     weights: NDArray[np.float64]
@@ -73,6 +75,7 @@ class Solution:
     n_passes: float = 0.0
     history: tuple[Step, ...] = ()
     residual: float | None = None
+    indefinite: NDArray[np.bool_] | bool = False
 
     @property
     def duality_gap(self) -> float:
@@ -95,18 +98,20 @@ class Solution:
         return self.distance <= self.tol
 
 
-def warn_unless_converged(name: str, solutions: list[Solution]) -> None:
+def warn_unless_converged(name: str, solutions: list[Solution], max_iter: int | None) -> None:
     """Give one ConvergenceWarning that says how far the worst problem is from its tolerance."""
     failed = [solution for solution in solutions if not solution.converged]
     if not failed:
         return
     worst = max(failed, key=lambda solution: solution.distance)
     what = "relative duality gap" if worst.residual is None else "KKT residual"
+    capped = max_iter is not None and worst.n_solves >= max_iter
     of_problems = f" in {len(failed)} of {len(solutions)} problems" if len(solutions) > 1 else ""
     warnings.warn(
         f"{name} stopped after {worst.n_solves} SVM solves at a {what} of "
         f"{worst.distance:.2g}, above tol={worst.tol:.2g}{of_problems}; "
-        "raise max_iter or tol, lower C, or scale the kernels",
+        f"{'raise max_iter or tol, ' if capped else 'raise tol, '}lower C, or scale the data or "
+        "the kernels",
         ConvergenceWarning,
         stacklevel=3,
     )

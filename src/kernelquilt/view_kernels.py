@@ -282,7 +282,9 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
 
 def _kernels_of_views(kernels: Any, names: tuple[str, ...]) -> dict[str, list[Any]]:
     """Return the kernels asked for, a list for every view."""
-    if not isinstance(kernels, Mapping):
+    if isinstance(kernels, Mapping):
+        kernels = {str(view): kernel for view, kernel in kernels.items()}
+    else:
         kernels = dict.fromkeys(names, kernels)
     unknown = [str(view) for view in kernels if view not in names]
     uncovered = [view for view in names if view not in kernels]

@@ -6,6 +6,7 @@ mask that travels with the data, and the rows of absent views are stored as NaN 
 computation can read them unnoticed.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
@@ -116,8 +117,11 @@ class MultiView:
         -------
         views : MultiView
             The union of the samples in order of first appearance; a view is absent for the
-            samples that its frame does not hold.
+            samples that its frame does not hold. Labels of the samples follow with
+            ``y.loc[views.index]``.
         """
+        if not isinstance(frames, Mapping):
+            raise ValueError("from_frames takes a dict of name to data frame")
         for name, frame in frames.items():
             if not is_frame(frame):
                 raise ValueError(f"view {str(name)!r} is not a data frame")
@@ -128,6 +132,13 @@ class MultiView:
                     "the index; keep one row per sample"
                 )
         samples = list(dict.fromkeys(sample for frame in frames.values() for sample in frame.index))
+        if len(frames) > 1 and len(samples) == sum(len(frame) for frame in frames.values()):
+            warnings.warn(
+                f"no sample is in more than one of the {len(frames)} frames; check that their "
+                "indexes hold the same kind of identifiers",
+                UserWarning,
+                stacklevel=2,
+            )
         position = {sample: i for i, sample in enumerate(samples)}
         blocks = {}
         for name, frame in frames.items():

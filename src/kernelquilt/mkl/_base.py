@@ -15,14 +15,14 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_is_fitted
 
-from kernelquilt._estimator_views import validate_views
-from kernelquilt._validation import BoolArray, unchanged_on_error, warn_all_absent
+from kernelquilt._estimator_views import check_alignment, validate_views
+from kernelquilt._validation import BoolArray, quoted, unchanged_on_error, warn_all_absent
 from kernelquilt.kernels import KernelStack, TrainingRows, as_stack
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.solution import TINY, Solution, Step, warn_unless_converged
@@ -66,8 +66,9 @@ class BinaryProblem(NamedTuple):
 
     @property
     def allowed(self) -> BoolArray:
-        """Kernels that at least one training sample has, shape (M,)."""
-        return np.asarray(self.observed.any(axis=0))
+        """Kernels that at least one sample that takes part has, shape (M,)."""
+        used = np.atleast_2d(self.C > 0).any(axis=0)
+        return np.asarray(self.observed[used].any(axis=0))
 
 
 class Prepared(NamedTuple):
@@ -171,7 +172,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             for number, problem in enumerate(problems)
         )
         self._store(solutions)
-        warn_unless_converged(type(self).__name__, solutions)
+        self._warn_if_indefinite(solutions)
+        warn_unless_converged(type(self).__name__, solutions, getattr(self, "max_iter", None))
         return solutions
 
     def decision_function(self, X: Any) -> Floats:
@@ -221,10 +223,15 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _check_training_data(self, X: Any) -> MultiView | KernelStack:
         if isinstance(X, KernelStack) or self._precomputed:
+            if self.views is not None:
+                raise ValueError(
+                    "views= describes the columns of 2-D data; leave it None for kernels"
+                )
             stack = as_stack(X)
             self.n_features_in_ = stack.shape[1]
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
+            for name in ("feature_names_in_", "view_columns_", "view_names_", "view_sizes_"):
+                if hasattr(self, name):
+                    delattr(self, name)
             return stack
         return validate_views(self, X, self.views, reset=True)
 
@@ -235,10 +242,14 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
+        check_alignment(data, y)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        check_consistent_length(data, y)
+        if len(y) != len(data):
+            raise ValueError(
+                f"X has {len(data)} samples, but y has {len(y)} labels; give one label per sample"
+            )
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64)
         if (weight < 0).any():
             raise ValueError(
@@ -322,6 +333,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             factor = compute_class_weight(
                 self.class_weight, classes=data.classes, y=data.classes[data.codes]
             )
+        if not (np.isfinite(factor).all() and (factor > 0).all()):
+            raise ValueError(
+                f"class_weight must be positive and finite for every class, got {self.class_weight}"
+            )
         return self.C * factor[data.codes] * data.sample_weight
 
     def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
@@ -330,12 +345,28 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         name = type(self).__name__ + (f" {number + 1}/{n_problems}" if n_problems > 1 else "")
 
         def report(step: Step) -> None:
+            relative = step.gap / max(abs(step.objective), TINY)
             sys.stdout.write(
                 f"[{name}] solve {step.n_solves}: objective {step.objective:.8g}, "
-                f"gap {step.gap:.2g}\n"
+                f"relative gap {relative:.2g}\n"
             )
 
         return report
+
+    def _warn_if_indefinite(self, solutions: list[Solution]) -> None:
+        """Say so where the duals prove that a kernel is not positive semi-definite."""
+        proved = np.zeros(len(self.kernel_names_), dtype=np.bool_)
+        for solution in solutions:
+            proved |= solution.indefinite
+        names = [name for name, bad in zip(self.kernel_names_, proved, strict=True) if bad]
+        if names:
+            warnings.warn(
+                f"not positive semi-definite, so that the duality gap certifies nothing: "
+                f"{quoted(names)}; see KernelStack.check_psd, and choose another kernel or "
+                "clip its negative eigenvalues",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _store(self, solutions: list[Solution]) -> None:
         def gathered(name: str) -> Any:

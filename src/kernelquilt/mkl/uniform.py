@@ -86,6 +86,7 @@ def solve_uniform_mkl(
         n_smo_iter=svm.n_iter,
         n_passes=svm.n_passes,
         history=(Step(primal, svm.gap, 1),),
+        indefinite=allowed & svm.indefinite,
     )
 
 
@@ -172,7 +173,7 @@ class UniformMKLClassifier(BaseMKLClassifier):
             problem.K,
             problem.y,
             C=problem.C,
-            margins=self._margins(problem.observed),
+            margins=self._margins(problem),
             allowed=problem.allowed,
             tol=self.tol,
             dual_coef=problem.start.dual_coef,
@@ -181,7 +182,7 @@ class UniformMKLClassifier(BaseMKLClassifier):
             on_step(solution.history[-1])
         return solution
 
-    def _margins(self, observed: NDArray[np.bool_]) -> Floats | None:
+    def _margins(self, problem: BinaryProblem) -> Floats | None:
         """Return the margin asked of each sample, None for 1."""
         return None
 
@@ -202,6 +203,6 @@ class ObservedFractionMKLClassifier(UniformMKLClassifier):
     True
     """
 
-    def _margins(self, observed: NDArray[np.bool_]) -> Floats:
-        fraction = observed[:, observed.any(axis=0)].mean(axis=1)
+    def _margins(self, problem: BinaryProblem) -> Floats:
+        fraction = problem.observed[:, problem.allowed].mean(axis=1)
         return np.where(fraction > 0, fraction, 1.0)

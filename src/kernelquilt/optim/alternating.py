@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.certificate import Certificate
 from kernelquilt.optim.machine import Point, StackSVM
 from kernelquilt.solution import Solution
@@ -17,6 +18,7 @@ from kernelquilt.solution import Solution
 Floats = NDArray[np.float64]
 
 
+@single_threaded_blas()
 def alternate(
     machine: StackSVM,
     certificate: Certificate,

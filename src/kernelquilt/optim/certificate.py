@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelquilt.optim.machine import Point, StackSVM
+from kernelquilt.optim.smo import clearly_negative
 from kernelquilt.solution import TINY, Solution, Step
 
 Floats = NDArray[np.float64]
@@ -75,4 +76,5 @@ class Certificate:
             n_smo_iter=self.machine.n_smo_iter,
             n_passes=self.machine.n_passes,
             history=tuple(self.history),
+            indefinite=clearly_negative(point.q, point.b, self.machine.diag),
         )

@@ -28,8 +28,10 @@ from kernelquilt.optim.weights import Simplex, dual_norm
 Floats = NDArray[np.float64]
 
 N_SPLITS = 128  # of q, for the support
-MAX_LOGIT = 18.0  # of the largest entry of the first and the last split
+MAX_LOGIT = 18.0  # of the shares of the largest entry in the first and the last split
+DENSITY = 4.0  # how much denser the splits are in the middle
 N_SLICES = 512  # intervals of log rho
+MIN_START = 0.02  # in units of equal weights; a weight of zero could not grow
 CURVATURE_SHARE = 0.9  # part of the curvature along one direction that may be taken away
 
 
@@ -97,35 +99,6 @@ def matrix_norm_weights(squared_norms: Floats, r: float, p: float) -> Floats:
     return weights * np.exp(-0.5 * log_matrix_norm(weights, r, p))
 
 
-def published_weights(
-    squared_norms: Floats, weights: Floats, r: float, p: float, *, equation: int
-) -> Floats:
-    """Return the published update of the weights, equation 11 or 12 with 13.
-
-    Parameters
-    ----------
-    squared_norms, weights : ndarrays of shape (M,)
-        Squared norms, and the weights they belong to.
-    r, p : float
-        Exponents, at least 1.
-    equation : {11, 12}
-        Which of the two scales to take.
-
-    Returns
-    -------
-    weights : ndarray of shape (M,)
-        Not finite if the update breaks down.
-    """
-    with np.errstate(all="ignore"):
-        t = np.log(weights)
-        log_w = np.log(squared_norms) - np.logaddexp(
-            p * t - log_sum_exp(p * t), r * t - log_sum_exp(r * t)
-        )
-        log_p, log_r = log_sum_exp(p * log_w), log_sum_exp(r * log_w)
-        scale = 0.5 * (log_p / p + log_r / r) if equation == 11 else (log_p + log_r) / (p + r)
-        return np.exp(log_w - scale)
-
-
 @dataclass(frozen=True)
 class MatrixNormSet(Simplex):
     """Weights ``d >= 0`` with ``||d||_r ||d||_p <= 1``; those not allowed stay zero.
@@ -138,7 +111,7 @@ class MatrixNormSet(Simplex):
     allowed : ndarray of shape (M,), bool
         Kernels that may have weight.
     r, p : float
-        Different exponents, at least 1.
+        Exponents, at least 1.
     powers : bool, default=False
         Whether to bound ``||d||_r^r ||d||_p^p`` instead.
     """
@@ -162,6 +135,13 @@ class MatrixNormSet(Simplex):
     def coordinates(self, weights: Floats) -> Floats:
         """Scale to sum one."""
         return weights / weights.sum()
+
+    def raised(self, weights: Floats) -> Floats:
+        """Return the coordinates of weights, where allowed at least a small part of the start."""
+        kept = np.where(self.allowed, weights, 0.0)
+        if not kept.any():
+            return self.start()
+        return self.coordinates(np.maximum(self.coordinates(kept), MIN_START * self.start()))
 
     def update(self, squared_norms: Floats) -> Floats:
         """Return the weights that minimise ``sum(squared_norms / weights)``."""
@@ -192,7 +172,8 @@ class MatrixNormSet(Simplex):
             return 0.0
         r_part, p_part = self.normals(d)
         excess = (q - 0.5 * float(d @ q) * (r_part + p_part)) / top
-        return float(np.where(excess > 0.0, excess, np.minimum(-excess, d / d.max())).max())
+        violation = np.where(excess > 0.0, excess, np.minimum(np.abs(excess), d / d.max()))
+        return float(violation.max())
 
     def pull_back(self, u: Floats, gradient: Floats, hessian: Floats) -> tuple[Floats, Floats]:
         r"""Apply the chain rule to ``d = u / h(u)^(1/2)``.
@@ -202,14 +183,16 @@ class MatrixNormSet(Simplex):
         :math:`S'g` vanishes, and is taken to be that elsewhere. :math:`\nabla^2 \log h` is a
         diagonal less a rank-one term, which counts only as far as the sum stays positive.
         """
-        d = np.where(self.allowed, np.maximum(self.scaled(u), 1e-150), 0.0)
-        r_part, p_part = self.normals(d)
+        d = self.scaled(u)
+        # where a weight is zero the curvature of the norm may be infinite
+        d = np.where(self.allowed, np.maximum(d, 1e-12 * d.max()), 0.0)
+        r_part, p_part = (np.where(self.allowed, part, 0.0) for part in self.normals(d))
         factor = -0.5 * float(d @ gradient)
         safe = np.where(self.allowed, d, 1.0)
         diagonal = ((self.r - 1.0) * r_part + (self.p - 1.0) * p_part) / safe
         S = np.eye(len(d)) - 0.5 * np.outer(d, r_part + p_part)
         S *= float(d.sum() / u.sum())
-        curved = S.T @ (hessian + factor * np.diag(np.where(self.allowed, diagonal, 0.0))) @ S
+        curved = S.T @ (hessian + factor * np.diag(diagonal)) @ S
         across = S.T @ (0.5 * (r_part - p_part))
         ridge = 1e-12 * float(np.trace(curved)) + 1e-300
         size = float(across @ np.linalg.solve(curved + ridge * np.eye(len(d)), across))
@@ -217,13 +200,15 @@ class MatrixNormSet(Simplex):
         return S.T @ gradient, curved - amount * np.outer(across, across)
 
     def support(self, q: Floats) -> float:
-        """Return an upper bound of ``max d'q`` over the set, about 1e-5 above it."""
+        """Return an upper bound of ``max d'q`` over the set, tight to about 1e-4."""
         q = np.maximum(q[self.allowed], 0.0)
         top = float(q.max())
         if top == 0.0:
             return 0.0
         q = q[q > 0.0] / top
         r, p = min(self.r, self.p), max(self.r, self.p)
+        if r == p:
+            return top * _dual(q, p)
         share = p / (r + p) if self.powers else 0.5
         u = _splits(q, r, p)
         first = np.array([_dual(row, r) for row in u])[:, None]
@@ -241,7 +226,7 @@ def _dual(q: Floats, e: float) -> float:
 
 def _splits(q: Floats, r: float, p: float) -> Floats:
     """Return first parts u of splits of q (M,), none of it to all of it, shape (k, M)."""
-    logits = np.sinh(np.linspace(-4.0, 4.0, N_SPLITS)) * (MAX_LOGIT / np.sinh(4.0))
+    logits = np.sinh(np.linspace(-DENSITY, DENSITY, N_SPLITS)) * (MAX_LOGIT / np.sinh(DENSITY))
     log_z = logits / (p - r)
     log_scale = -np.logaddexp((r - 1.0) * log_z, (p - 1.0) * log_z)[:, None]
     if r == 1.0:

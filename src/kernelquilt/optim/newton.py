@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.certificate import Certificate
 from kernelquilt.optim.machine import Point, StackSVM
 from kernelquilt.optim.weights import WeightSet
@@ -35,6 +36,7 @@ RECIPROCAL_SHARE = 0.9  # part of the curvature along the gradient that may be t
 MAX_FLOOR = 0.02  # in units of the start
 
 
+@single_threaded_blas()
 def newton(
     machine: StackSVM,
     weight_set: WeightSet,
@@ -85,7 +87,9 @@ def newton(
         if negligible.any():
             weights = weight_set.weights(weight_set.without(u, negligible))
             sparse = machine.solve(weights, point, tol)
-            point = sparse if certificate.gap(sparse) <= tol else point
+            if certificate.gap(sparse) <= tol:
+                certificate.record(sparse)
+                point = sparse
     return certificate.solution(point)
 
 

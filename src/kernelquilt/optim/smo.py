@@ -32,6 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.combined import CombinedKernel, diagonals
 from kernelquilt.optim.face import face_optimum
 
@@ -247,6 +248,8 @@ class SVMResult:
         SMO iterations.
     n_passes : float
         Kernel entries read to combine the kernels, in units of the whole stack.
+    indefinite : bool
+        Whether the duals prove that the kernel is not positive semi-definite.
     """
 
     dual_coef: Floats
@@ -257,8 +260,16 @@ class SVMResult:
     violation: float
     n_iter: int
     n_passes: float
+    indefinite: bool
 
 
+def clearly_negative(q: Floats, b: Floats, diag: Floats) -> NDArray[np.bool_]:
+    """Return which quadratic forms ``b'K_p b`` are negative beyond rounding; diag is (M, n)."""
+    scale = np.abs(diag).max(axis=1) * float(np.abs(b).sum()) ** 2
+    return np.asarray(q < -1e-9 * scale)
+
+
+@single_threaded_blas()
 def solve_svm(
     K: NDArray[np.floating],
     y: Floats,
@@ -324,4 +335,5 @@ def solve_svm(
         violation=state.violation,
         n_iter=state.n_iter,
         n_passes=kernel.n_passes,
+        indefinite=bool(clearly_negative((s - f) @ b, b, kernel.diag[np.newaxis])[0]),
     )
