@@ -28,6 +28,8 @@ from core import noisy_sine_data, report
 from kernelquilt.optim import _compiled
 from kernelquilt.optim.smo import solve_svm
 
+PEER_TIMEOUT = float(os.environ.get("KERNELQUILT_PEER_TIMEOUT", "150"))
+
 
 def data_sets():
     """Yield five real binary problems as (name, X, y)."""
@@ -164,7 +166,7 @@ def against_peers():
 
 
 def compare(name, peer, path, ours, K, y):
-    result = peers.run_peer(peers.interpreter(peer), peer, path, timeout=150.0)
+    result = peers.run_peer(peers.interpreter(peer), peer, path, timeout=PEER_TIMEOUT)
     if result["error"]:
         print(f"     {name}, {peer}: {result['error']}")
         return
@@ -206,7 +208,7 @@ def label_noise():
         path = Path(folder) / "problem.npz"
         peers.write_problem(path, K, K_test, y[train], y[test], 10.0)
         peer = "himalaya_random"
-        result = peers.run_peer(peers.interpreter(peer), peer, path, timeout=300.0)
+        result = peers.run_peer(peers.interpreter(peer), peer, path, timeout=PEER_TIMEOUT)
     if result["error"]:
         print(f"     label noise, {peer}: {result['error']}")
         return

@@ -59,6 +59,19 @@ def test_multi_class_path(weights):
     np.testing.assert_allclose(models[-1].objective_, alone.objective_, rtol=2e-6)
 
 
+def test_sparse_starts_do_not_stop_the_descent():
+    """A start at a vertex may lie on a kink, where no direction seems to lead down."""
+    X, y = kq.datasets.load_example("digits")
+    chosen = (y == 4) | (y == 9)
+    X = kq.ViewTransformer(StandardScaler()).fit_transform(X[chosen])
+    stack = kq.ViewKernels(kq.gaussian_bank(20, spacing="log")).fit_transform(X.select(["pixels"]))
+    for models in (
+        kq.mkl_path(kq.SimpleMKLClassifier(), stack, y[chosen], Cs=2.0 ** np.arange(7, -2, -1)),
+        kq.mkl_path(kq.SimpleMKLClassifier(), stack, y[chosen], Cs=2.0 ** np.arange(-1, 8)),
+    ):
+        assert all(model.converged_ for model in models)
+
+
 def test_warm_starts_save_most_of_the_iterations():
     X, y = kq.datasets.load_example("wdbc")
     X = kq.ViewTransformer(StandardScaler()).fit_transform(X)

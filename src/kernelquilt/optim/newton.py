@@ -76,7 +76,11 @@ def newton(
     certificate = Certificate(machine, weight_set.support, tol, on_step)
     step = 1.0
     while certificate.record(point) > tol and machine.n_solves < max_iter:
-        floor = min(MAX_FLOOR, FLOOR_SHARE * max(certificate.gap(point), tol)) * start
+        share = min(MAX_FLOOR, FLOOR_SHARE * max(certificate.gap(point), tol))
+        floor = share * start
+        if (u < floor).any():  # only where the given start was sparse
+            u = (1.0 - share) * u + floor
+            point = machine.solve(weight_set.weights(u), point, tol)
         found = _line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
         if found is None:
             break
