@@ -9,7 +9,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -24,6 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite, ch
 from kernelquilt._estimator_views import check_alignment, validate_views
 from kernelquilt._validation import BoolArray, quoted, unchanged_on_error, warn_all_absent
 from kernelquilt.kernels import KernelStack, TrainingRows, as_stack
+from kernelquilt.mkl._problems import BinaryProblem, Prepared, Start, signs_of, votes_of
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.solution import TINY, Solution, Step, warn_unless_converged
 from kernelquilt.view_kernels import ViewKernels
@@ -32,67 +33,6 @@ from kernelquilt.views import MultiView
 Floats = NDArray[np.float64]
 
 PREDICTION_ENTRIES = 2**23  # kernel entries held at a time while predicting
-
-
-class Start(NamedTuple):
-    """Where a solver may start: weights (M,) and signed duals of the shape of y, or None."""
-
-    weights: Floats | None
-    dual_coef: Floats | None
-
-
-class BinaryProblem(NamedTuple):
-    """One binary problem as arrays, or L of them that share the kernel weights.
-
-    Attributes
-    ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    observed : ndarray of shape (n, M), bool
-        True where a kernel observes a sample.
-    y : ndarray of shape (n,), or (L, n)
-        Labels -1 and +1.
-    C : ndarray of the shape of y
-        Penalty of each sample, 0 for those left out.
-    start : Start
-        Where the solver may start.
-    """
-
-    K: NDArray[np.floating]
-    observed: BoolArray
-    y: Floats
-    C: Floats
-    start: Start = Start(None, None)
-
-    @property
-    def allowed(self) -> BoolArray:
-        """Kernels that at least one sample that takes part has, shape (M,)."""
-        used = np.atleast_2d(self.C > 0).any(axis=0)
-        return np.asarray(self.observed[used].any(axis=0))
-
-
-class Prepared(NamedTuple):
-    """Training data after everything that does not depend on the parameters of the solver.
-
-    Attributes
-    ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    observed : ndarray of shape (n, M), bool
-        True where a kernel observes a sample.
-    classes : ndarray of shape (n_classes,)
-        Class labels.
-    codes : ndarray of shape (n,)
-        Position of the label of each sample in `classes`.
-    sample_weight : ndarray of shape (n,)
-        Weight of each sample, 0 for those without any view.
-    """
-
-    K: NDArray[np.floating]
-    observed: BoolArray
-    classes: NDArray[Any]
-    codes: NDArray[np.intp]
-    sample_weight: Floats
 
 
 class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -154,7 +94,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
         """Solve the binary problems, each from a start of its own if there are any."""
-        signs = list(_signs(data.codes, len(data.classes), self.multi_class))
+        signs = list(signs_of(data.codes, len(data.classes), self.multi_class))
         if len(signs) > 1 and getattr(self, "weights", "per_class") == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
@@ -202,7 +142,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 scores[part] = self._scores(rows[part])
         if n_classes == 2:
             return scores[:, 0]
-        return scores if self.multi_class == "ovr" else _votes(scores, n_classes)
+        return scores if self.multi_class == "ovr" else votes_of(scores, n_classes)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of samples.
@@ -375,6 +315,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
         self.dual_coef_ = np.vstack([solution.dual_coef for solution in solutions])
         self.intercept_ = np.concatenate([np.ravel(solution.intercept) for solution in solutions])
+        self.n_support_ = np.count_nonzero(self.dual_coef_, axis=1)
         self.weights_ = gathered("weights")
         if len(self.dual_coef_) > len(solutions):
             self.weights_ = np.tile(self.weights_, (len(self.dual_coef_), 1))
@@ -396,31 +337,3 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.allow_nan = self.views is not None
         tags.input_tags.pairwise = self._precomputed
         return tags
-
-
-def _signs(codes: NDArray[np.intp], n_classes: int, multi_class: str) -> Iterator[Floats]:
-    """Yield the labels of each binary problem: -1, +1, and 0 for samples that take no part."""
-    if n_classes == 2:
-        yield np.where(codes == 1, 1.0, -1.0)
-    elif multi_class == "ovr":
-        for positive in range(n_classes):
-            yield np.where(codes == positive, 1.0, -1.0)
-    else:
-        for negative, positive in _pairs(n_classes):
-            yield np.where(codes == positive, 1.0, np.where(codes == negative, -1.0, 0.0))
-
-
-def _pairs(n_classes: int) -> list[tuple[int, int]]:
-    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-
-
-def _votes(scores: Floats, n_classes: int) -> Floats:
-    """Return one-vs-one votes (n_rows, n_classes), ties broken by the sum of the scores."""
-    votes = np.zeros((len(scores), n_classes))
-    confidence = np.zeros((len(scores), n_classes))
-    for score, (negative, positive) in zip(scores.T, _pairs(n_classes), strict=True):
-        votes[:, positive] += score > 0
-        votes[:, negative] += score <= 0
-        confidence[:, positive] += score
-        confidence[:, negative] -= score
-    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))

@@ -42,7 +42,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt.mkl._base import BaseMKLClassifier, BinaryProblem
+from kernelquilt.mkl._base import BaseMKLClassifier
+from kernelquilt.mkl._problems import BinaryProblem
 from kernelquilt.mkl.simple import solve_simple_mkl
 from kernelquilt.optim.alternating import alternate
 from kernelquilt.optim.certificate import Certificate
@@ -189,6 +190,8 @@ class LpMKLClassifier(BaseMKLClassifier):
         Signed duals of the training samples, without the weights.
     intercept_ : ndarray of shape (n_problems,)
         Biases.
+    n_support_ : ndarray of shape (n_problems,)
+        Number of support vectors.
     objective_, duality_gap_ : float, or ndarray of shape (n_problems,) if multi-class
         Certified primal value, and how far it may be above the optimum; of the sum of all
         problems if they share the weights.

@@ -53,7 +53,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt.mkl._base import BaseMKLClassifier, BinaryProblem
+from kernelquilt.mkl._base import BaseMKLClassifier
+from kernelquilt.mkl._problems import BinaryProblem
 from kernelquilt.mkl.lp import solve_lp_mkl
 from kernelquilt.optim import matrix_norm_descent as descent
 from kernelquilt.optim.machine import StackSVM
@@ -205,6 +206,8 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         Signed duals of the training samples, without the weights.
     intercept_ : ndarray of shape (n_problems,)
         Biases.
+    n_support_ : ndarray of shape (n_problems,)
+        Number of support vectors.
     objective_, duality_gap_ : float, or ndarray of shape (n_problems,) if multi-class
         Primal value, and how far it may be above the optimum; of the sum of all problems if they
         share the weights.

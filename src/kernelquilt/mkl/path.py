@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from kernelquilt.mkl._base import BaseMKLClassifier, Start
+from kernelquilt.mkl._base import BaseMKLClassifier
+from kernelquilt.mkl._problems import Start
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.solution import Solution
 

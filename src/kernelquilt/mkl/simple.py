@@ -40,7 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from kernelquilt.mkl._base import BaseMKLClassifier, BinaryProblem
+from kernelquilt.mkl._base import BaseMKLClassifier
+from kernelquilt.mkl._problems import BinaryProblem
 from kernelquilt.optim.cutting_plane import level_method, silp
 from kernelquilt.optim.machine import StackSVM
 from kernelquilt.optim.newton import newton
@@ -166,6 +167,8 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         Signed duals of the training samples, without the weights.
     intercept_ : ndarray of shape (n_problems,)
         Biases.
+    n_support_ : ndarray of shape (n_problems,)
+        Number of support vectors.
     objective_, duality_gap_ : float, or ndarray of shape (n_problems,) if multi-class
         Certified primal value, and how far it may be above the optimum; of the sum of all
         problems if they share the weights.

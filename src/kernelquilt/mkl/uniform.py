@@ -28,7 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelquilt.mkl._base import BaseMKLClassifier, BinaryProblem
+from kernelquilt.mkl._base import BaseMKLClassifier
+from kernelquilt.mkl._problems import BinaryProblem
+from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.machine import INNER_SHARE
 from kernelquilt.optim.smo import solve_svm
 from kernelquilt.solution import Solution, Step
@@ -36,6 +38,7 @@ from kernelquilt.solution import Solution, Step
 Floats = NDArray[np.float64]
 
 
+@single_threaded_blas()
 def solve_uniform_mkl(
     K: NDArray[np.floating],
     y: Floats,
@@ -124,6 +127,8 @@ class UniformMKLClassifier(BaseMKLClassifier):
         Signed duals of the training samples, without the weights.
     intercept_ : ndarray of shape (n_problems,)
         Biases.
+    n_support_ : ndarray of shape (n_problems,)
+        Number of support vectors.
     objective_, duality_gap_ : float, or ndarray of shape (n_problems,) if multi-class
         Certified primal value, and how far it may be above the optimum.
     n_iter_, n_solves_, n_smo_iter_, n_passes_ : int, int, int, float

@@ -32,7 +32,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.combined import CombinedKernel, diagonals
 from kernelquilt.optim.face import face_optimum
 
@@ -120,12 +119,14 @@ class BoxDual:
         """
         n = len(self.b)
         tol = max(tol, self.rounding)
-        while self.violation > tol and self.n_iter < max_iter:
+        gap = self.violation
+        while gap > tol and self.n_iter < max_iter:
             self._smo(tol, min(max(2 * n, MIN_ROUND), max_iter - self.n_iter))
+            gap = self.violation
             # neither half may cost much more than the other, whichever of them is the fast one
-            n_free = len(self.free)
-            if self.violation > tol and self.face_cost + _face_cost(n_free) <= self.smo_cost:
+            if gap > tol and self.face_cost + _face_cost(len(self.free)) <= self.smo_cost:
                 self._face_step()
+                gap = self.violation
         if not exact:
             return
         goal = max(EXACT * float(np.abs(self.f).max()), self.rounding)
@@ -269,7 +270,6 @@ def clearly_negative(q: Floats, b: Floats, diag: Floats) -> NDArray[np.bool_]:
     return np.asarray(q < -1e-9 * scale)
 
 
-@single_threaded_blas()
 def solve_svm(
     K: NDArray[np.floating],
     y: Floats,
