@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.estimator_checks import check_estimator
 
+import kernelquilt as kq
 from kernelquilt._estimator_views import validate_views
 from kernelquilt._validation import unchanged_on_error
 from kernelquilt.view_transformer import ViewTransformer
@@ -523,3 +524,13 @@ def assert_only_container_failures(results):
     failed = [result for result in results if result["status"] == "failed"]
     assert all("is not an array" in str(result["exception"]) for result in failed), failed
     assert sum(result["status"] == "passed" for result in results) > 30
+
+
+def test_views_named_by_numbers_are_found_by_numbers():
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    y = np.arange(20) % 2
+    data = MultiView({0: X[:, :2], 1: X[:, 2:]})
+    scaled = ViewTransformer({0: StandardScaler()}).fit_transform(data)
+    np.testing.assert_allclose(scaled["0"].mean(axis=0), 0.0, atol=1e-12)
+    model = kq.UniformMKLClassifier(kernels={0: "linear", 1: "rbf"}).fit(data, y)
+    assert model.kernel_names_ == ("0__linear", "1__rbf")

@@ -127,14 +127,15 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
     def _chosen(self, names: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(self.transformers, Mapping):
             return dict.fromkeys(names, self.transformers)
-        unknown = [str(name) for name in self.transformers if name not in names]
+        given = {str(name): transformer for name, transformer in self.transformers.items()}
+        unknown = [name for name in given if name not in names]
         if unknown:
             raise ValueError(
                 f"transformers are given for {quoted(unknown)}, but the views are {quoted(names)}"
             )
         return {
             name: transformer
-            for name, transformer in self.transformers.items()
+            for name, transformer in given.items()
             if not isinstance(transformer, str) or transformer != "passthrough"
         }
 
