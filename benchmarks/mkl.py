@@ -192,18 +192,25 @@ def label_noise():
         test_kernel[:] = np.exp(
             -(pairwise_distances(view[test], view[train]) ** 2) / (2 * width**2)
         )
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    grid = {"C": 2.0 ** np.arange(-7, 2), "p": [1.0, 1.2, 1.5]}
-    search = kq.MKLSearchCV(kq.LpMKLClassifier(), grid, cv=folds)
-    seconds, _ = cpu_seconds(lambda: search.fit(kq.KernelStack(K), y[train]), repeats=1)
-    accuracy = search.score(kq.KernelStack(K_test), y[test])
+    grid = {
+        "C": 4.0 ** np.arange(-2, 4),
+        "C_weights": 4.0 ** np.arange(-4, 0),
+        "p": [1.0, 1.2],
+    }
     error = np.sqrt(0.734 * (1 - 0.734) / len(test))
-    report(
-        "label noise, tuned path over C and p: test accuracy",
-        f"{accuracy:.4f} ({seconds:.1f} CPU s, {search.best_params_})",
-        f">= {0.734 - error:.4f}",
-        accuracy >= 0.734 - error,
-    )
+    for seed in range(3):
+        folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+        search = kq.MKLSearchCV(kq.LpMKLClassifier(), grid, cv=folds)
+        seconds, _ = cpu_seconds(
+            lambda search=search: search.fit(kq.KernelStack(K), y[train]), repeats=1
+        )
+        accuracy = search.score(kq.KernelStack(K_test), y[test])
+        report(
+            f"label noise, path over C, C_weights and p, folds {seed}: test accuracy",
+            f"{accuracy:.4f} ({seconds:.1f} CPU s, {search.best_params_})",
+            f">= {0.734 - error:.4f}",
+            accuracy >= 0.734 - error,
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.npz"
         peers.write_problem(path, K, K_test, y[train], y[test], 10.0)

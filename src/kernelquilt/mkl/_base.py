@@ -24,7 +24,14 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite, ch
 from kernelquilt._estimator_views import check_alignment, validate_views
 from kernelquilt._validation import BoolArray, quoted, unchanged_on_error, warn_all_absent
 from kernelquilt.kernels import KernelStack, TrainingRows, as_stack
-from kernelquilt.mkl._problems import BinaryProblem, Prepared, Start, signs_of, votes_of
+from kernelquilt.mkl._problems import (
+    BinaryProblem,
+    Prepared,
+    Start,
+    signs_of,
+    svm_at_weights,
+    votes_of,
+)
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.solution import TINY, Solution, Step, warn_unless_converged
 from kernelquilt.view_kernels import ViewKernels
@@ -52,6 +59,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         **_parameter_constraints,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"per_class", "shared"})],
+        "C_weights": [Interval(Real, 0, np.inf, closed="neither"), None],
     }
 
     @abstractmethod
@@ -93,7 +101,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         return Prepared(K, observed, classes, codes, self._without_empty(codes, weight, observed))
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
-        """Solve the binary problems, each from a start of its own if there are any."""
+        """Solve the binary problems, each from its start, and return what gave the weights."""
         signs = list(signs_of(data.codes, len(data.classes), self.multi_class))
         if len(signs) > 1 and getattr(self, "weights", "per_class") == "shared":
             signs = [np.array(signs)]
@@ -107,14 +115,27 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 problem._replace(start=start)
                 for problem, start in zip(problems, starts, strict=True)
             ]
-        solutions: list[Solution] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(self._solve)(problem, self._reporter(number, len(problems)))
+        fits: list[tuple[Solution, Solution]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self._learn)(problem, self._reporter(number, len(problems)))
             for number, problem in enumerate(problems)
         )
-        self._store(solutions)
-        self._warn_if_indefinite(solutions)
-        warn_unless_converged(type(self).__name__, solutions, getattr(self, "max_iter", None))
-        return solutions
+        learned = [weights for weights, _ in fits]
+        self._store([final for _, final in fits])
+        self.converged_ = all(solution.converged for stages in fits for solution in stages)
+        self._warn_if_indefinite(learned)
+        warn_unless_converged(type(self).__name__, learned, getattr(self, "max_iter", None))
+        return learned
+
+    def _learn(
+        self, problem: BinaryProblem, on_step: Callable[[Step], None] | None
+    ) -> tuple[Solution, Solution]:
+        """Return the solution that gives the kernel weights, and the one to predict with."""
+        penalty = getattr(self, "C_weights", None)
+        if penalty is None:
+            solution = self._solve(problem, on_step)
+            return solution, solution
+        learned = self._solve(problem._replace(C=problem.C * (penalty / self.C)), on_step)
+        return learned, svm_at_weights(problem, learned)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of samples.
@@ -325,7 +346,6 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self.n_solves_ = sum(solution.n_solves for solution in solutions)
         self.n_smo_iter_ = sum(solution.n_smo_iter for solution in solutions)
         self.n_passes_ = sum(solution.n_passes for solution in solutions)
-        self.converged_ = all(solution.converged for solution in solutions)
         self.history_ = [solution.history for solution in solutions]
 
     @property

@@ -1,12 +1,16 @@
 """Binary problems as arrays, and how a multi-class problem is made of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelquilt._validation import BoolArray
+from kernelquilt.optim.certificate import Certificate
+from kernelquilt.optim.machine import StackSVM
+from kernelquilt.solution import Solution
 
 Floats = NDArray[np.float64]
 
@@ -70,6 +74,26 @@ class Prepared(NamedTuple):
     classes: NDArray[Any]
     codes: NDArray[np.intp]
     sample_weight: Floats
+
+
+def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
+    """Solve the SVM on kernels whose weights were learned, perhaps with other penalties.
+
+    The effort spent on the weights is counted in what is returned.
+    """
+    machine = StackSVM(problem.K, problem.y, np.ones(problem.y.shape), problem.C)
+    certificate = Certificate(machine, lambda q: float(learned.weights @ q), learned.tol, None)
+    point = machine.solve(learned.weights, learned.dual_coef, learned.tol)
+    certificate.record(point)
+    solution = certificate.solution(point)
+    return replace(
+        solution,
+        n_iter=learned.n_iter,
+        n_solves=learned.n_solves + solution.n_solves,
+        n_smo_iter=learned.n_smo_iter + solution.n_smo_iter,
+        n_passes=learned.n_passes + solution.n_passes,
+        history=learned.history,
+    )
 
 
 def signs_of(codes: NDArray[np.intp], n_classes: int, multi_class: str) -> Iterator[Floats]:

@@ -81,7 +81,7 @@ def newton(
         if (u < floor).any():  # only where the given start was sparse
             u = (1.0 - share) * u + floor
             point = machine.solve(weight_set.weights(u), point, tol)
-        found = _line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
+        found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
         if found is None:
             break
         u, point, step = found
@@ -97,7 +97,7 @@ def newton(
     return certificate.solution(point)
 
 
-def _line_search(
+def line_search(
     machine: StackSVM,
     weight_set: WeightSet,
     u: Floats,
