@@ -3,6 +3,7 @@
 from kernelquilt import bounds, datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
+from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.path import mkl_path
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CentreKernels",
+    "ConvexAbsentMKLClassifier",
     "Gaussian",
     "Jaccard",
     "KernelStack",
@@ -44,6 +46,7 @@ __all__ = [
     "datasets",
     "gaussian_bank",
     "mkl_path",
+    "solve_convex_absent_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_simple_mkl",

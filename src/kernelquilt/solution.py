@@ -61,6 +61,10 @@ class Solution:
         KKT residual that `tol` is compared with, for problems whose gap need not close.
     indefinite : ndarray of shape (M,), bool, or False
         Kernels, or sums of kernels, that the duals prove not to be positive semi-definite.
+    slopes : ndarray of shape (M,) or None
+        Minus twice the derivatives of the objective by the weights; ``b'K_p b`` as a rule.
+    simplex_weights : ndarray of shape (M,) or None
+        Kernel weights that sum to one, where `weights` do not.
     """
 
     weights: NDArray[np.float64]
@@ -76,6 +80,8 @@ class Solution:
     history: tuple[Step, ...] = ()
     residual: float | None = None
     indefinite: NDArray[np.bool_] | bool = False
+    slopes: NDArray[np.float64] | None = None
+    simplex_weights: NDArray[np.float64] | None = None
 
     @property
     def duality_gap(self) -> float:

@@ -155,8 +155,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         check_is_fitted(self, "dual_coef_")
         rows = self._check_rows(X)
         n_classes = len(self.classes_)
-        scores = np.empty((len(rows), len(self.dual_coef_)))
-        size = max(1, PREDICTION_ENTRIES // self.dual_coef_.shape[1])
+        scores = np.empty((len(rows), len(self.intercept_)))
+        size = max(1, PREDICTION_ENTRIES // self.dual_coef_.shape[-1])
         with single_threaded_blas():
             for start in range(0, len(rows), size):
                 part = slice(start, start + size)
@@ -338,8 +338,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self.intercept_ = np.concatenate([np.ravel(solution.intercept) for solution in solutions])
         self.n_support_ = np.count_nonzero(self.dual_coef_, axis=1)
         self.weights_ = gathered("weights")
-        if len(self.dual_coef_) > len(solutions):
-            self.weights_ = np.tile(self.weights_, (len(self.dual_coef_), 1))
+        if len(self.intercept_) > len(solutions):
+            self.weights_ = np.tile(self.weights_, (len(self.intercept_), 1))
         self.objective_ = gathered("objective")
         self.duality_gap_ = gathered("duality_gap")
         self.n_iter_ = max(solution.n_iter for solution in solutions)

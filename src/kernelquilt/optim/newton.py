@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.certificate import Certificate
-from kernelquilt.optim.machine import Point, StackSVM
+from kernelquilt.optim.machine import Machine, Point
 from kernelquilt.optim.weights import WeightSet
 from kernelquilt.solution import TINY, Solution, Step
 
@@ -38,7 +38,7 @@ MAX_FLOOR = 0.02  # in units of the start
 
 @single_threaded_blas()
 def newton(
-    machine: StackSVM,
+    machine: Machine,
     weight_set: WeightSet,
     *,
     tol: float,
@@ -51,7 +51,7 @@ def newton(
 
     Parameters
     ----------
-    machine : StackSVM
+    machine : Machine
         The SVM with its kernels.
     weight_set : WeightSet
         Where the weights may lie.
@@ -98,7 +98,7 @@ def newton(
 
 
 def line_search(
-    machine: StackSVM,
+    machine: Machine,
     weight_set: WeightSet,
     u: Floats,
     point: Point,

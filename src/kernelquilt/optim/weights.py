@@ -54,7 +54,7 @@ class WeightSet(Protocol):
 class _OwnCoordinates:
     """Weights that are their own coordinates."""
 
-    can_vanish = True
+    can_vanish: bool = True
 
     def weights(self, u: Floats) -> Floats:
         """Return the coordinates."""
@@ -158,9 +158,11 @@ class Polytope(_OwnCoordinates):
     ----------
     A : ndarray of shape (k, M)
         Non-negative; a row is one constraint. Rows that others dominate are dropped.
+    can_vanish : bool, default=True
+        Whether weights may be zero at the optimum.
     """
 
-    def __init__(self, A: Floats) -> None:
+    def __init__(self, A: Floats, *, can_vanish: bool = True) -> None:
         A = np.asarray(A, dtype=np.float64)
         if A.ndim != 2 or not (A >= 0).all():
             raise ValueError("A must be a two-dimensional array without negative entries")
@@ -168,6 +170,7 @@ class Polytope(_OwnCoordinates):
         if not self.allowed.any():
             raise ValueError("every column of A is zero: no weight is bounded")
         self.A: Floats = _undominated(A)
+        self.can_vanish = can_vanish
 
     def start(self) -> Floats:
         """Return equal weights, as large as the constraints allow."""
@@ -175,15 +178,20 @@ class Polytope(_OwnCoordinates):
 
     def support(self, q: Floats) -> float:
         """Return the value of one small linear programme, from its dual so that it is safe."""
+        return float(self.multipliers(q).sum())
+
+    def multipliers(self, q: Floats) -> Floats:
+        """Return the ``z >= 0`` (k,) with the smallest sum and ``A'z >= q`` where allowed."""
         q = np.where(self.allowed, np.maximum(q, 0.0), 0.0)
         top = float(q.max())
         if top == 0.0:
-            return 0.0
+            return np.zeros(len(self.A))
         result = linprog(np.ones(len(self.A)), A_ub=-self.A.T, b_ub=-q / top, method="highs")
         z = np.maximum(result.x, 0.0)
         covered = self.A.T @ z
         needed = q > 0
-        return top * float(z.sum()) * max(1.0, float((q[needed] / top / covered[needed]).max()))
+        # the solver may fall short of A'z >= q by its tolerance
+        return top * z * max(1.0, float((q[needed] / top / covered[needed]).max()))
 
     def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
         """Minimise a quadratic model over the polytope."""
