@@ -74,11 +74,11 @@ def newton(
     u = start if weights is None else weight_set.coordinates(weights)
     point = machine.solve(weight_set.weights(u), dual_coef, tol)
     certificate = Certificate(machine, weight_set.support, tol, on_step)
-    step = 1.0
+    share, step = MAX_FLOOR, 1.0
     while certificate.record(point) > tol and machine.n_solves < max_iter:
-        share = min(MAX_FLOOR, FLOOR_SHARE * max(certificate.gap(point), tol))
+        share = min(share, FLOOR_SHARE * max(certificate.gap(point), tol))
         floor = share * start
-        if (u < floor).any():  # only where the given start was sparse
+        if (u < 0.5 * floor).any():  # only where the given start was sparse
             u = (1.0 - share) * u + floor
             point = machine.solve(weight_set.weights(u), point, tol)
         found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter)

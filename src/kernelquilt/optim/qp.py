@@ -2,16 +2,19 @@ r"""Dense quadratic programmes with a handful of variables.
 
 .. math:: \min_x \tfrac12 x'Hx + c'x \quad\text{s.t.}\quad Gx \le h, \; Ax = b
 
-by Mehrotra's predictor-corrector interior point method, followed by one solve on the constraints
-found active, which makes vanishing variables exactly zero and the rest exact to rounding.
+by Mehrotra's predictor-corrector interior point method, followed by solves on the constraints found
+active, which make vanishing variables exactly zero and the rest exact to rounding.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 MAX_ITER = 60
+MAX_ROUNDS = 10
+FEASIBLE = 1e-10
 TOLERANCE = 1e-11
 SHORTEN = 0.995
 
@@ -38,14 +41,31 @@ def solve_qp(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -
     scale = max(float(np.abs(c).max()), 1e-300)
     H, c = H / scale, c / scale
     x, slack, dual = _interior_point(H, c, G, h, A, b)
-    active = slack < dual
-    snapped = _solve_on_active(H, c, G[active], h[active], A, b)
-    feasible = (G @ snapped <= h + 1e-10).all() and np.abs(A @ snapped - b).max(initial=0.0) < 1e-10
+    return _polished(H, c, G, h, A, b, x, slack < dual)
+
+
+def _polished(
+    H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats, x: Floats, active: Bools
+) -> Floats:
+    """Return the exact solution if the active constraints can be found in a few rounds, else x."""
 
     def value(point: Floats) -> float:
         return float(0.5 * point @ H @ point + c @ point)
 
-    return snapped if feasible and value(snapped) <= value(x) + 1e-9 else x
+    for _ in range(MAX_ROUNDS):
+        snapped, multipliers = _solve_on_active(H, c, G[active], h[active], A, b)
+        if np.abs(A @ snapped - b).max(initial=0.0) >= FEASIBLE:
+            return x
+        violated = G @ snapped > h + FEASIBLE
+        wrong = np.zeros(len(h), dtype=np.bool_)
+        wrong[active] = multipliers < -FEASIBLE
+        if not violated.any():
+            if value(snapped) <= value(x):
+                x = snapped
+            if not wrong.any():
+                return x
+        active = (active & ~wrong) | violated
+    return x
 
 
 def _interior_point(
@@ -112,17 +132,21 @@ def _longest(values: Floats, steps: Floats) -> float:
     return min(1.0 / SHORTEN, float(ratios.min(initial=np.inf)))
 
 
-def _solve_on_active(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -> Floats:
-    """Solve with the given inequalities as equalities; bounds on one variable hold exactly."""
+def _solve_on_active(
+    H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats
+) -> tuple[Floats, Floats]:
+    """Solve with the inequalities as equalities, and return x and their multipliers.
+
+    Bounds on one variable hold exactly.
+    """
     m = len(c)
-    bounds = np.flatnonzero(np.count_nonzero(G, axis=1) == 1)
+    is_bound = np.count_nonzero(G, axis=1) == 1
+    bounds, others = np.flatnonzero(is_bound), np.flatnonzero(~is_bound)
     held = np.argmax(G[bounds] != 0, axis=1)
     x = np.zeros(m)
     x[held] = h[bounds] / G[bounds, held]
     keep = np.ones(m, dtype=np.bool_)
     keep[held] = False
-    others = np.ones(len(h), dtype=np.bool_)
-    others[bounds] = False
     constraints = np.vstack([A, G[others]])
     right = np.concatenate([-(c + H @ x)[keep], np.concatenate([b, h[others]]) - constraints @ x])
     size, k = int(keep.sum()), len(constraints)
@@ -130,5 +154,10 @@ def _solve_on_active(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: F
     system[:size, :size] = H[np.ix_(keep, keep)]
     system[:size, size:] = constraints[:, keep].T
     system[size:, :size] = constraints[:, keep]
-    x[keep] = np.linalg.lstsq(system, right, rcond=1e-15)[0][:size]
-    return x
+    solution = np.linalg.lstsq(system, right, rcond=1e-15)[0]
+    x[keep] = solution[:size]
+    multipliers = np.empty(len(h))
+    multipliers[others] = solution[size + len(b) :]
+    pull = c + H @ x + constraints.T @ solution[size:]
+    multipliers[bounds] = -pull[held] / G[bounds, held]
+    return x, multipliers

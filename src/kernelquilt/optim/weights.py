@@ -17,6 +17,12 @@ from kernelquilt.optim.qp import solve_qp
 
 Floats = NDArray[np.float64]
 
+DOMINATION_ENTRIES = 2**23  # held at a time while constraints are compared
+LP_OPTIONS = {  # the smallest tolerances that HiGHS takes
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+
 
 class WeightSet(Protocol):
     """What a solver asks of a set of weights; M is the number of kernels."""
@@ -186,12 +192,16 @@ class Polytope(_OwnCoordinates):
         top = float(q.max())
         if top == 0.0:
             return np.zeros(len(self.A))
-        result = linprog(np.ones(len(self.A)), A_ub=-self.A.T, b_ub=-q / top, method="highs")
+        result = linprog(
+            np.ones(len(self.A)), A_ub=-self.A.T, b_ub=-q / top, method="highs", options=LP_OPTIONS
+        )
         z = np.maximum(result.x, 0.0)
-        covered = self.A.T @ z
-        needed = q > 0
-        # the solver may fall short of A'z >= q by its tolerance
-        return top * z * max(1.0, float((q[needed] / top / covered[needed]).max()))
+        # where the solver falls short of A'z >= q by its tolerance, one constraint makes up for it
+        short = np.maximum(q / top - self.A.T @ z, 0.0)
+        for p in np.flatnonzero(short):
+            k = int(self.A[:, p].argmax())
+            z[k] += short[p] / self.A[k, p]
+        return np.asarray(top * z)
 
     def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
         """Minimise a quadratic model over the polytope."""
@@ -206,12 +216,13 @@ class Polytope(_OwnCoordinates):
 def _undominated(A: Floats) -> Floats:
     """Drop repeated rows and rows that are nowhere larger than another row."""
     A = np.unique(A[A.any(axis=1)], axis=0)
-    A = A[np.argsort(-A.sum(axis=1), kind="stable")]
-    kept: list[Floats] = []
-    for row in A:
-        if not kept or not (np.array(kept) >= row).all(axis=1).any():
-            kept.append(row)
-    return np.array(kept)
+    size = max(1, DOMINATION_ENTRIES // A.size)
+    kept = [
+        # every row is nowhere larger than itself, and none of the others equals it
+        np.count_nonzero((part[:, None] <= A).all(axis=2), axis=1) == 1
+        for part in np.array_split(A, -(-len(A) // size))
+    ]
+    return A[np.concatenate(kept)]
 
 
 def _step(
