@@ -29,6 +29,9 @@ CLASSIFIERS = [
     kq.SimpleMKLClassifier,
     kq.LpMKLClassifier,
     kq.MatrixNormMKLClassifier,
+    kq.IterativeAbsentMKLClassifier,
+    kq.PenalizedAbsentMKLClassifier,
+    kq.MaxMarginAbsentClassifier,
 ]
 # the samples include one without any view
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning")

@@ -19,6 +19,9 @@ CLASSIFIERS = [
     kq.SimpleMKLClassifier,
     kq.LpMKLClassifier,
     kq.MatrixNormMKLClassifier,
+    kq.IterativeAbsentMKLClassifier,
+    kq.PenalizedAbsentMKLClassifier,
+    kq.MaxMarginAbsentClassifier,
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
 
