@@ -107,7 +107,7 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the gap, or the residual if there is one, meets `tol` and any outer loop its own."""
+        """Whether the gap, or the residual if there is one, and any outer loop meet theirs."""
         return self.distance <= self.tol and self.settled
 
 
