@@ -63,9 +63,10 @@ class Solution:
         Kernels, or sums of kernels, that the duals prove not to be positive semi-definite.
     margins : ndarray of shape (n,) or None
         Margins that were asked of the samples, where the method chooses them in an outer loop.
-    outer_change, outer_tol : float, float or None
-        Last change that the outer loop saw and the change it had to undercut; None if there is no
-        outer loop.
+    outer_change : float
+        Last change that the outer loop saw.
+    outer_tol : float or None
+        Change that the outer loop had to get down to, None if there is none.
     """
 
     weights: NDArray[np.float64]

@@ -73,16 +73,10 @@ Floats = NDArray[np.float64]
 
 
 def tau_step(u: Floats, v: Floats, fraction: Floats) -> Floats:
-    """Return the margins nearest to the observed fractions with ``v * margins <= u``, Eq. (23).
+    """Return the margins nearest to the fractions with ``v * margins <= u``, Eq. (23).
 
-    Parameters
-    ----------
-    u : ndarray of shape (n,)
-        Scores times labels; not negative where `v` is 0.
-    v : ndarray of shape (n,)
-        One minus the slacks.
-    fraction : ndarray of shape (n,)
-        Fraction of the kernels that a sample has.
+    All are of shape (n,): u is the score times the label, not negative where v is 0; v is one minus
+    the slack; fraction is that of the kernels that a sample has.
     """
     limit = np.divide(u, v, out=fraction.copy(), where=v != 0.0)
     return np.where(v > 0.0, np.minimum(fraction, limit), np.maximum(fraction, limit))
@@ -91,19 +85,7 @@ def tau_step(u: Floats, v: Floats, fraction: Floats) -> Floats:
 def penalty_factor(
     margins: Floats, fraction: Floats, M: int, lam: float, sample_weight: Floats
 ) -> float:
-    """Return kappa, the factor on the norms that the margins cost.
-
-    Parameters
-    ----------
-    margins, fraction : ndarrays of shape (n,)
-        Margins, and fractions of the kernels that the samples have.
-    M : int
-        Number of kernels.
-    lam : float
-        Penalty on margins that are off.
-    sample_weight : ndarray of shape (n,)
-        How often each sample counts in the mean.
-    """
+    """Return kappa; margins, observed fractions of M kernels and sample weights are (n,)."""
     squares = M * ((margins - fraction) ** 2 + fraction * (1.0 - fraction))
     return 1.0 + lam * float(sample_weight @ squares) / float(sample_weight.sum())
 
