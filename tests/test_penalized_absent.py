@@ -1,5 +1,7 @@
 """I-AMKL-lambda: both steps against generic solvers, the descent, and what counts in kappa."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -174,3 +176,11 @@ def test_a_cut_off_loop_says_so():
     for bad in ({"lam": -1.0}, {"tau0": "zeros"}, {"outer_tol": -1.0}, {"max_iter": 0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             kq.PenalizedAbsentMKLClassifier(**bad).fit(kq.KernelStack(K, observed), y)
+
+
+def test_a_small_observed_fraction_is_no_reason_to_warn(monkeypatch):
+    K, _, observed, y = absent_problem(2, 0.75)
+    monkeypatch.setattr("kernelquilt.mkl._outer.MARGIN_FLOOR", 0.3)
+    with warnings.catch_warnings(action="error"):
+        model = kq.PenalizedAbsentMKLClassifier().fit(kq.KernelStack(K, observed), y)
+    assert (model.margins_ <= 0.3).any()

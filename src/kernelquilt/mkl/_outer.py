@@ -1,8 +1,9 @@
 """What the methods share that alternate between a convex problem and the margins of the samples.
 
 The convex problem is multiple kernel learning with the margin ``margins[i]`` asked of sample i. Its
-solution says which margins to ask next. Every sample keeps a margin of at least `MARGIN_FLOOR`: one
-that has none of the kernels that matter would get 0, and the bound C / 0 of its dual.
+solution says which margins to ask next. Margins that follow the learned norms of the kernels are
+kept at `MARGIN_FLOOR` or above: a sample that has none of the kernels that matter would get 0, and
+the bound C / 0 of its dual.
 """
 
 import warnings
@@ -128,15 +129,28 @@ class OuterLoopClassifier(BaseMKLClassifier):
     }
 
     _change: ClassVar[str]  # what is compared with outer_tol
-    _remedy: ClassVar[str] = (
-        "the alternation need not converge: raise max_iter or outer_tol, or use "
-        "PenalizedAbsentMKLClassifier"
-    )
+    _remedy: ClassVar[str]  # what to do if it stays above
 
     def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
         margins = np.array([solution.margins for solution in solutions])
         self.margins_ = margins[0] if len(solutions) == 1 else margins
+        self._warn_of_margins(margins)
+        warn_unless_settled(type(self).__name__, solutions, self._change, self._remedy)
+
+    def _warn_of_margins(self, margins: Floats) -> None:
+        """Say so where the margins, (n_problems, n), are not those that the method asks for."""
+
+
+class NormMarginsClassifier(OuterLoopClassifier):
+    """Base of the classifiers whose margins follow the learned norms of the kernels."""
+
+    _remedy = (
+        "the alternation need not converge: raise max_iter or outer_tol, or use "
+        "PenalizedAbsentMKLClassifier"
+    )
+
+    def _warn_of_margins(self, margins: Floats) -> None:
         floored = np.any(margins <= MARGIN_FLOOR, axis=0)
         if floored.any():
             warnings.warn(
@@ -144,6 +158,5 @@ class OuterLoopClassifier(BaseMKLClassifier):
                 f"kernels with weight; their margin was raised to {MARGIN_FLOOR:g}, which lets "
                 "them dominate the fit; PenalizedAbsentMKLClassifier does not have this problem",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        warn_unless_settled(type(self).__name__, solutions, self._change, self._remedy)

@@ -46,8 +46,8 @@ from kernelquilt.mkl._outer import (
     INNER_MAX_ITER,
     MARGIN_FLOOR,
     ROUNDING,
+    NormMarginsClassifier,
     OuterLoop,
-    OuterLoopClassifier,
     observed_share,
     taking_part,
 )
@@ -123,7 +123,7 @@ def solve_iterative_absent_mkl(
         margins, weights, dual_coef = updated, inner.weights, inner.dual_coef
 
 
-class IterativeAbsentMKLClassifier(OuterLoopClassifier):
+class IterativeAbsentMKLClassifier(NormMarginsClassifier):
     """MKL whose margins are measured by the learned norms of the views that a sample has (I-AMKL).
 
     Asks less margin of a sample the less its views matter to the decision. Use it to compare with

@@ -41,8 +41,8 @@ from numpy.typing import NDArray
 
 from kernelquilt.mkl._outer import (
     MARGIN_FLOOR,
+    NormMarginsClassifier,
     OuterLoop,
-    OuterLoopClassifier,
     observed_share,
     taking_part,
 )
@@ -129,7 +129,7 @@ def solve_max_margin_absent(
         margins = updated
 
 
-class MaxMarginAbsentClassifier(OuterLoopClassifier):
+class MaxMarginAbsentClassifier(NormMarginsClassifier):
     """SVM on the sum of the kernels with margins in the subspace that a sample has (MMAF).
 
     No weights are learned: the sum of all kernels decides, and a sample that lacks much of what
