@@ -20,6 +20,9 @@ CLASSIFIERS = [
     kq.LpMKLClassifier,
     kq.MatrixNormMKLClassifier,
     kq.ConvexAbsentMKLClassifier,
+    kq.IterativeAbsentMKLClassifier,
+    kq.PenalizedAbsentMKLClassifier,
+    kq.MaxMarginAbsentClassifier,
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
 

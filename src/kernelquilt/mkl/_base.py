@@ -107,7 +107,13 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             signs = [np.array(signs)]
         penalty = self._penalties(data)
         problems = [
-            BinaryProblem(data.K, data.observed, sign, np.where(sign == 0.0, 0.0, penalty))
+            BinaryProblem(
+                data.K,
+                data.observed,
+                sign,
+                np.where(sign == 0.0, 0.0, penalty),
+                np.where(sign == 0.0, 0.0, data.sample_weight),
+            )
             for sign in signs
         ]
         if starts is not None:

@@ -35,6 +35,8 @@ class BinaryProblem(NamedTuple):
         Labels -1 and +1.
     C : ndarray of the shape of y
         Penalty of each sample, 0 for those left out.
+    sample_weight : ndarray of the shape of y
+        How often each sample counts in a mean over the samples, 0 for those left out.
     start : Start
         Where the solver may start.
     """
@@ -43,6 +45,7 @@ class BinaryProblem(NamedTuple):
     observed: BoolArray
     y: Floats
     C: Floats
+    sample_weight: Floats
     start: Start = Start(None, None)
 
     @property

@@ -81,6 +81,7 @@ def newton(
         if (u < 0.5 * floor).any():  # only where the given start was sparse
             u = (1.0 - share) * u + floor
             point = machine.solve(weight_set.weights(u), point, tol)
+            continue
         found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
         if found is None:
             break
