@@ -3,6 +3,7 @@
 from kernelquilt import bounds, datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
+from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mkl
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.path import mkl_path
@@ -27,6 +28,7 @@ __all__ = [
     "Jaccard",
     "KernelStack",
     "LatentSemantic",
+    "LocalizedMKLClassifier",
     "LpMKLClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
@@ -44,6 +46,7 @@ __all__ = [
     "datasets",
     "gaussian_bank",
     "mkl_path",
+    "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_simple_mkl",

@@ -97,6 +97,12 @@ class Solution:
         """Whether the relative gap, or the residual if there is one, meets the tolerance."""
         return self.distance <= self.tol
 
+    @property
+    def criterion(self) -> tuple[str, float, str, float]:
+        """What is compared with which parameter: name and value of both."""
+        what = "relative duality gap" if self.residual is None else "KKT residual"
+        return what, self.distance, "tol", self.tol
+
 
 def warn_unless_converged(name: str, solutions: list[Solution], max_iter: int | None) -> None:
     """Give one ConvergenceWarning that says how far the worst problem is from its tolerance."""
@@ -104,13 +110,13 @@ def warn_unless_converged(name: str, solutions: list[Solution], max_iter: int | 
     if not failed:
         return
     worst = max(failed, key=lambda solution: solution.distance)
-    what = "relative duality gap" if worst.residual is None else "KKT residual"
+    what, reached, parameter, asked = worst.criterion
     capped = max_iter is not None and worst.n_solves >= max_iter
     of_problems = f" in {len(failed)} of {len(solutions)} problems" if len(solutions) > 1 else ""
     warnings.warn(
         f"{name} stopped after {worst.n_solves} SVM solves at a {what} of "
-        f"{worst.distance:.2g}, above tol={worst.tol:.2g}{of_problems}; "
-        f"{'raise max_iter or tol, ' if capped else 'raise tol, '}lower C, or scale the data or "
+        f"{reached:.2g}, above {parameter}={asked:.2g}{of_problems}; "
+        f"raise {'max_iter or ' if capped else ''}{parameter}, lower C, or scale the data or "
         "the kernels",
         ConvergenceWarning,
         stacklevel=3,

@@ -33,6 +33,8 @@ class BinaryProblem(NamedTuple):
         Penalty of each sample, 0 for those left out.
     start : Start
         Where the solver may start.
+    features : ndarray of shape (n, d), or None
+        Inputs of the gates, for methods that weigh kernels sample by sample.
     """
 
     K: NDArray[np.floating]
@@ -40,6 +42,7 @@ class BinaryProblem(NamedTuple):
     y: Floats
     C: Floats
     start: Start = Start(None, None)
+    features: Floats | None = None
 
     @property
     def allowed(self) -> BoolArray:
@@ -63,6 +66,8 @@ class Prepared(NamedTuple):
         Position of the label of each sample in `classes`.
     sample_weight : ndarray of shape (n,)
         Weight of each sample, 0 for those without any view.
+    features : ndarray of shape (n, d), or None
+        Inputs of the gates, for methods that weigh kernels sample by sample.
     """
 
     K: NDArray[np.floating]
@@ -70,6 +75,7 @@ class Prepared(NamedTuple):
     classes: NDArray[Any]
     codes: NDArray[np.intp]
     sample_weight: Floats
+    features: Floats | None = None
 
 
 def signs_of(codes: NDArray[np.intp], n_classes: int, multi_class: str) -> Iterator[Floats]:
