@@ -52,7 +52,7 @@ from kernelquilt.mkl._base import BaseMKLClassifier
 from kernelquilt.mkl._gate_features import KernelFeatures, ViewFeatures
 from kernelquilt.mkl._problems import BinaryProblem
 from kernelquilt.optim.blas import single_threaded_blas
-from kernelquilt.optim.gate_descent import descend
+from kernelquilt.optim.gate_descent import descend, random_starts
 from kernelquilt.optim.gating import GATINGS, GatedSVM, GatePoint, gate_scores
 from kernelquilt.optim.smo import clearly_negative
 from kernelquilt.solution import Solution, Step
@@ -176,8 +176,9 @@ def solve_localized_mkl(
         return point, decrease, tuple(history)
 
     first = np.zeros((M, features.shape[1] + 1)) if gate_weights is None else gate_weights
-    starts = [first, *_random_starts(n_restarts, features[penalty > 0], allowed, random_state)]
-    point, decrease, history = min((run(start) for start in starts), key=lambda run: run[0].value)
+    rng = check_random_state(random_state)
+    drawn = random_starts(n_restarts, features[penalty > 0], allowed, rng)
+    point, decrease, history = min(map(run, [first, *drawn]), key=lambda run: run[0].value)
     b = point.svm.b[0]
     gated = b[:, None] * point.gates
     q = np.sum(gated * machine.products(gated), axis=0)
@@ -201,26 +202,6 @@ def solve_localized_mkl(
         decrease=decrease,
         outer_tol=outer_tol,
     )
-
-
-def _random_starts(
-    count: int, features: Floats, allowed: BoolArray, random_state: Any
-) -> list[Floats]:
-    """Draw gate weights that give scores of about unit variance.
-
-    Nothing is drawn for features that are 0 and for kernels that are not allowed, so that adding
-    such features or kernels changes nothing.
-    """
-    rng = check_random_state(random_state)
-    used = np.flatnonzero(np.append(features.any(axis=0), True))
-    kernels = np.flatnonzero(allowed)
-    starts = []
-    for _ in range(count):
-        start = np.zeros((len(allowed), features.shape[1] + 1))
-        drawn = rng.standard_normal((len(kernels), len(used))) / np.sqrt(len(used))
-        start[np.ix_(kernels, used)] = drawn
-        starts.append(start)
-    return starts
 
 
 class LocalizedMKLClassifier(BaseMKLClassifier):
@@ -379,7 +360,8 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
             Between 0 and 1, 0 for absent kernels.
         """
         check_is_fitted(self, "gate_weights_")
-        gates, _ = self._gates_and_parts(self._check_rows(X))
+        no_scores = np.zeros((0, *self.training_gates_.shape[-2:]))
+        gates, _ = self._gates_and_parts(self._check_rows(X), no_scores)
         return gates[0] if self.gate_weights_.ndim == 2 else gates
 
     def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
@@ -428,13 +410,13 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         observed: BoolArray,
         weight: Floats,
     ) -> Floats:
-        self.gate_features_: ViewFeatures | KernelFeatures
         if isinstance(data, KernelStack):
-            self.gate_features_ = KernelFeatures.fit(K, observed, weight, self.n_components)
-            return self.gate_features_.of_kernels(K, observed)
+            embedding = KernelFeatures.fit(K, observed, weight, self.n_components)
+            self.gate_features_: Any = embedding
+            return embedding.of_samples(data, embedding.projections(K))
         inputs = data if self.gating_view is None else data.select([self.gating_view])
         self.gate_features_ = ViewFeatures.fit(inputs, weight)
-        return self.gate_features_.of_views(inputs)
+        return self.gate_features_.of_samples(inputs)
 
     def _store(self, solutions: list[Any]) -> None:
         super()._store(solutions)
@@ -445,32 +427,38 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         self.training_gates_ = gates[0] if single else gates
 
     def _scores(self, rows: Any) -> Floats:
-        gates, parts = self._gates_and_parts(rows)
-        return self.intercept_ + np.einsum("lnm,lnm->nl", gates, parts)
-
-    def _gates_and_parts(self, rows: Any) -> tuple[Floats, Floats]:
-        """Return the gates of samples, and what each kernel says, (n_problems, n_rows, M) both.
-
-        Each kernel is read once, for the gates (if they depend on kernels) and for the scores.
-        """
-        learned = self.gate_weights_.reshape(-1, *self.gate_weights_.shape[-2:])
         coef = self.dual_coef_[:, :, None] * self.training_gates_
-        of_kernels = isinstance(self.gate_features_, KernelFeatures)
-        needed = self.gate_features_.used if of_kernels else coef.any(axis=(0, 1))
-        kernel_rows = rows if of_kernels else rows.select(self.view_kernels_.view_names_)
-        observed = rows.observed if of_kernels else self.view_kernels_.kernel_observed(kernel_rows)
-        parts = np.zeros((len(coef), len(rows), len(needed)))
-        projections: Any = 0.0
+        gates, parts = self._gates_and_parts(rows, coef)
+        return self.intercept_ + np.einsum("lnm,mnl->nl", gates, parts)
+
+    def _gates_and_parts(self, rows: Any, coef: Floats) -> tuple[Floats, Floats]:
+        """Return the gates of samples and the kernels times coefficients, each kernel read once.
+
+        Parameters
+        ----------
+        rows : MultiView or KernelStack of n_rows samples
+        coef : ndarray of shape (L, n_train, M)
+
+        Returns
+        -------
+        gates : ndarray of shape (n_problems, n_rows, M)
+        parts : ndarray of shape (M, n_rows, L)
+        """
+        gate_weights = self.gate_weights_.reshape(-1, *self.gate_weights_.shape[-2:])
+        opened = np.isfinite(gate_weights[:, :, -1]).any(axis=0)
+        inputs = self.gate_features_.coef * opened[:, None, None]
+        right = np.concatenate([coef.transpose(2, 1, 0), inputs], axis=2)
+        kernel_rows, observed = rows, rows.observed
+        if self.view_kernels_ is not None:
+            kernel_rows = rows.select(self.view_kernels_.view_names_)
+            observed = self.view_kernels_.kernel_observed(kernel_rows)
+        needed = np.asarray(right.any(axis=(1, 2)))
+        products = np.zeros((len(right), len(rows), right.shape[2]))
         kernels = self._kernels_of(kernel_rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
-            parts[:, :, m] = coef[:, :, m] @ kernel.T
-            if of_kernels:
-                projections = projections + kernel @ self.gate_features_.coef
-        features = (
-            self.gate_features_.of_projections(projections, observed)
-            if of_kernels
-            else self.gate_features_.of_views(rows)
-        )
+            products[m] = kernel @ right[m]
+        projections = products[:, :, len(coef) :].sum(axis=0)
+        features = self.gate_features_.of_samples(rows, projections)
         gate = GATINGS[self.gating].gates
-        gates = [gate(gate_scores(features, weights), observed) for weights in learned]
-        return np.array(gates), parts
+        gates = np.array([gate(gate_scores(features, each), observed) for each in gate_weights])
+        return gates, products[:, :, : len(coef)]

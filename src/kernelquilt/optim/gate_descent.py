@@ -105,6 +105,37 @@ def descend(
     return point, max(decreases)
 
 
+def random_starts(
+    count: int, features: Floats, allowed: NDArray[np.bool_], rng: np.random.RandomState
+) -> list[Floats]:
+    """Draw gate weights that give scores of about unit variance.
+
+    Nothing is drawn for features that are 0 and for kernels that are not allowed, so that adding
+    such features or kernels changes nothing.
+
+    Parameters
+    ----------
+    count : int
+        Number of starts.
+    features : ndarray of shape (n, d)
+        Inputs of the gates.
+    allowed : ndarray of shape (M,), bool
+        Kernels that may be opened.
+    rng : RandomState
+        Source of the numbers.
+
+    Returns
+    -------
+    starts : list of ndarrays of shape (M, d + 1)
+    """
+    where = np.ix_(allowed, np.append(features.any(axis=0), True))
+    starts = [np.zeros((len(allowed), features.shape[1] + 1)) for _ in range(count)]
+    for start in starts:
+        shape = start[where].shape
+        start[where] = rng.standard_normal(shape) / np.sqrt(shape[1])
+    return starts
+
+
 def _search(
     machine: GatedSVM,
     point: GatePoint,
