@@ -175,7 +175,7 @@ def test_any_start_is_made_feasible(seed):
 
 
 @pytest.mark.parametrize("seed", [12, 19, 45, 93, 105, 138])
-def test_a_face_step_on_a_singular_kernel_never_lowers_the_dual(seed):
+def test_the_face_optimum_of_a_singular_kernel_is_no_worse_than_its_start(seed):
     """More free samples than the rank allows: the equations then have arbitrary solutions."""
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, 16))

@@ -104,7 +104,7 @@ class KernelFeatures:
         centred *= np.sqrt(share)[:, None]
         centred *= np.sqrt(share)
         values, vectors = eigh(
-            centred,
+            centred.T,  # symmetric, and in the order in which LAPACK overwrites it
             subset_by_index=(max(0, n - n_components), n - 1),
             overwrite_a=True,
             check_finite=False,

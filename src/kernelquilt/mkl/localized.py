@@ -156,6 +156,10 @@ def solve_localized_mkl(
         With the history of the best start, and the solves of all.
     """
     n, M = len(y), len(K)
+    if gating not in GATINGS:
+        raise ValueError(f"gating must be one of {sorted(GATINGS)}, got {gating!r}")
+    if features.ndim != 2 or len(features) != n:
+        raise ValueError(f"features must have shape ({n}, d), got {features.shape}")
     penalty = np.array(np.broadcast_to(C, (n,)), dtype=np.float64)
     observed = np.ones((n, M), dtype=np.bool_) if observed is None else observed
     allowed = np.asarray(observed[penalty > 0].any(axis=0))
