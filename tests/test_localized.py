@@ -137,6 +137,18 @@ def test_objective_never_rises_and_ends_in_a_local_minimum(gating, seed):
         assert value_by_svc(found + 0.1 * step) >= solution.objective * (1 - 1e-5)
 
 
+def test_a_solution_is_a_start_even_with_kernels_that_stay_closed():
+    K, _, y, features, observed = problem(0)
+    observed = observed & [True, True, False]
+    K[2] = 0.0
+    one = kq.solve_localized_mkl(K, y, features, observed=observed, outer_tol=1e-3)
+    assert (one.gate_weights[2, -1], one.weights[2]) == (-np.inf, 0.0)
+    other = kq.solve_localized_mkl(K, y, features, observed=observed, gate_weights=one.gate_weights)
+    assert other.history[0].objective == pytest.approx(one.objective, rel=1e-9)
+    assert other.objective <= one.objective
+    assert np.isfinite(other.gate_weights[:2]).all()
+
+
 def test_one_kernel_is_the_plain_svm():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4))

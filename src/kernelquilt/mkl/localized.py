@@ -146,7 +146,7 @@ def solve_localized_mkl(
     random_state : int, RandomState instance or None, default=None
         Of the random starts.
     gate_weights : ndarray of shape (M, d + 1), optional
-        The first start, by default zeros: equal gates.
+        The first start, bias last; by default zeros, which means equal gates.
     on_step : callable, optional
         Called with every :class:`~kernelquilt.solution.Step`.
 
@@ -179,7 +179,9 @@ def solve_localized_mkl(
         )
         return point, decrease, tuple(history)
 
-    first = np.zeros((M, features.shape[1] + 1)) if gate_weights is None else gate_weights
+    first = np.zeros((M, features.shape[1] + 1))
+    if gate_weights is not None:
+        first[allowed] = gate_weights[allowed]
     rng = check_random_state(random_state)
     drawn = random_starts(n_restarts, features[penalty > 0], allowed, rng)
     point, decrease, history = min(map(run, [first, *drawn]), key=lambda run: run[0].value)

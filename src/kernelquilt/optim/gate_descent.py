@@ -81,7 +81,8 @@ def descend(
     point : GatePoint
         The last and best point.
     decrease : float
-        The larger relative decrease of the last two iterations, 0 if no step could be found.
+        The larger relative decrease of the last two iterations, 0 if no step could be found,
+        infinite if there were not two.
     """
     memory = CurvatureMemory()
     decreases = deque([np.inf] * PATIENCE, maxlen=PATIENCE)
