@@ -8,6 +8,7 @@ from kernelquilt.mkl.iterative_absent import (
     IterativeAbsentMKLClassifier,
     solve_iterative_absent_mkl,
 )
+from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mkl
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier, solve_max_margin_absent
@@ -39,6 +40,7 @@ __all__ = [
     "Jaccard",
     "KernelStack",
     "LatentSemantic",
+    "LocalizedMKLClassifier",
     "LpMKLClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
@@ -60,6 +62,7 @@ __all__ = [
     "mkl_path",
     "solve_convex_absent_mkl",
     "solve_iterative_absent_mkl",
+    "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",

@@ -131,8 +131,7 @@ def warn_unless_converged(name: str, solutions: list[Solution], max_iter: int | 
     warnings.warn(
         f"{name} stopped after {worst.n_solves} SVM solves at a {what} of "
         f"{worst.distance:.2g}, above tol={worst.tol:.2g}{of_problems}; "
-        f"{'raise max_iter or tol, ' if capped else 'raise tol, '}lower C, or scale the data or "
-        "the kernels",
+        f"raise {'max_iter or ' if capped else ''}tol, lower C, or scale the data or the kernels",
         ConvergenceWarning,
         stacklevel=3,
     )

@@ -62,6 +62,9 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         "C_weights": [Interval(Real, 0, np.inf, closed="neither"), None],
     }
 
+    # what the kernels depend on, and a path of solves cannot vary
+    _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
+
     @abstractmethod
     def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
         """Solve one binary problem; must not change the estimator."""
@@ -98,7 +101,9 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         K, observed = stack.training_gram()
         self.classes_ = classes
         self.kernel_names_ = stack.names
-        return Prepared(K, observed, classes, codes, self._without_empty(codes, weight, observed))
+        weight = self._without_empty(codes, weight, observed)
+        features = self._gate_features(data, K, observed, weight)
+        return Prepared(K, observed, classes, codes, weight, features)
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
         """Solve the binary problems, each from its start, and return what gave the weights."""
@@ -113,6 +118,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 sign,
                 np.where(sign == 0.0, 0.0, penalty),
                 np.where(sign == 0.0, 0.0, data.sample_weight),
+                features=data.features,
             )
             for sign in signs
         ]
@@ -246,6 +252,16 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self.view_kernels_ = view_kernels
         self.training_rows_ = None
         return stack
+
+    def _gate_features(
+        self,
+        data: MultiView | KernelStack,
+        K: NDArray[np.floating],
+        observed: BoolArray,
+        weight: Floats,
+    ) -> Floats | None:
+        """Return what a subclass has to know of the samples beside their kernels, (n, d)."""
+        return None
 
     def _check_rows(self, X: Any) -> Any:
         """Return new samples as the container that `_scores` slices."""

@@ -39,6 +39,8 @@ class BinaryProblem(NamedTuple):
         How often each sample counts in a mean over the samples, 0 for those left out.
     start : Start
         Where the solver may start.
+    features : ndarray of shape (n, d), or None
+        Inputs of the gates, for methods that weigh kernels sample by sample.
     """
 
     K: NDArray[np.floating]
@@ -47,6 +49,7 @@ class BinaryProblem(NamedTuple):
     C: Floats
     sample_weight: Floats
     start: Start = Start(None, None)
+    features: Floats | None = None
 
     @property
     def allowed(self) -> BoolArray:
@@ -70,6 +73,8 @@ class Prepared(NamedTuple):
         Position of the label of each sample in `classes`.
     sample_weight : ndarray of shape (n,)
         Weight of each sample, 0 for those without any view.
+    features : ndarray of shape (n, d), or None
+        Inputs of the gates, for methods that weigh kernels sample by sample.
     """
 
     K: NDArray[np.floating]
@@ -77,6 +82,7 @@ class Prepared(NamedTuple):
     classes: NDArray[Any]
     codes: NDArray[np.intp]
     sample_weight: Floats
+    features: Floats | None = None
 
 
 def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
