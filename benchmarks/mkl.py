@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
 import peers
-from core import noisy_sine_data, report
+from core import cpu_seconds, noisy_sine_data, report
 from kernelquilt.optim import _compiled
 from kernelquilt.optim.smo import solve_svm
 
@@ -128,16 +128,6 @@ def l1_gap(K, y, weights, C):
     value = solve_svm(K, signs, 1.0, C, weights=weights / weights.sum(), tol=1e-8)
     best = kq.solve_simple_mkl(K, signs, C=C, tol=1e-7)
     return (value.objective + value.gap) / best.dual_bound - 1.0
-
-
-def cpu_seconds(function, repeats=5):
-    """Return the least CPU time of a call and its result."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        result = function()
-        best = min(best, time.process_time() - start)
-    return best, result
 
 
 def against_peers():

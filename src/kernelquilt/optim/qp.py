@@ -15,6 +15,7 @@ Bools = NDArray[np.bool_]
 MAX_ITER = 60
 MAX_ROUNDS = 10
 FEASIBLE = 1e-10
+CLOSE = 1e-9  # difference in value that is worth exactly vanishing variables
 TOLERANCE = 1e-11
 SHORTEN = 0.995
 
@@ -59,11 +60,10 @@ def _polished(
         violated = G @ snapped > h + FEASIBLE
         wrong = np.zeros(len(h), dtype=np.bool_)
         wrong[active] = multipliers < -FEASIBLE
-        if not violated.any():
-            if value(snapped) <= value(x):
-                x = snapped
+        if not violated.any() and (not wrong.any() or value(snapped) <= value(x) + CLOSE):
+            x = snapped
             if not wrong.any():
-                return x
+                break
         active = (active & ~wrong) | violated
     return x
 
@@ -72,64 +72,16 @@ def _interior_point(
     H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return the primal point, the slacks and the multipliers of the inequalities."""
-    m, k, e = len(c), len(h), len(b)
-    x = np.zeros(m)
-    slack = np.maximum(h, 1.0)
-    dual = np.ones(k)
-    multiplier = np.zeros(e)
-    ridge = 1e-14 * np.eye(m)
-    for _ in range(MAX_ITER):
-        residual_dual = H @ x + c + G.T @ dual + A.T @ multiplier
-        residual_in = G @ x + slack - h
-        residual_eq = A @ x - b
-        mu = float(slack @ dual) / k
-        if max(mu, *(np.abs(r).max(initial=0.0) for r in
-                     (residual_dual, residual_in, residual_eq))) < TOLERANCE:  # fmt: skip
-            break
-        system = np.zeros((m + e, m + e))
-        system[:m, :m] = H + ridge + (G.T * (dual / slack)) @ G
-        system[:m, m:] = A.T
-        system[m:, :m] = A
+    from kernelquilt.optim._compiled_programmes import interior_point
 
-        def direction(
-            complementarity: Floats,
-            system: Floats = system,
-            slack: Floats = slack,
-            dual: Floats = dual,
-            residual_dual: Floats = residual_dual,
-            residual_in: Floats = residual_in,
-            residual_eq: Floats = residual_eq,
-        ) -> tuple[Floats, Floats, Floats, Floats]:
-            right = np.concatenate([
-                -residual_dual - G.T @ ((dual * residual_in - complementarity) / slack),
-                -residual_eq,
-            ])  # fmt: skip
-            try:
-                solution = np.linalg.solve(system, right)
-            except np.linalg.LinAlgError:
-                solution = np.linalg.lstsq(system, right, rcond=None)[0]
-            dx, d_multiplier = solution[:m], solution[m:]
-            d_slack = -residual_in - G @ dx
-            return dx, d_slack, -(complementarity + dual * d_slack) / slack, d_multiplier
-
-        _, d_slack, d_dual, _ = direction(slack * dual)
-        length = min(_longest(slack, d_slack), _longest(dual, d_dual))
-        mu_affine = float((slack + length * d_slack) @ (dual + length * d_dual)) / k
-        centring = (mu_affine / mu) ** 3 * mu
-        dx, d_slack, d_dual, d_multiplier = direction(slack * dual + d_slack * d_dual - centring)
-        length = min(1.0, SHORTEN * min(_longest(slack, d_slack), _longest(dual, d_dual)))
-        x = x + length * dx
-        slack = slack + length * d_slack
-        dual = dual + length * d_dual
-        multiplier = multiplier + length * d_multiplier
-    return x, slack, dual
-
-
-def _longest(values: Floats, steps: Floats) -> float:
-    """Return the longest step up to about 1 that keeps all values non-negative."""
-    shrinking = steps < 0
-    ratios = values[shrinking] / -steps[shrinking]
-    return min(1.0 / SHORTEN, float(ratios.min(initial=np.inf)))
+    arrays = [np.ascontiguousarray(array) for array in (H, c, G, h, A, b)]
+    for ridge in (0.0, 1e-10):
+        try:
+            arrays[0] = arrays[0] + ridge * np.eye(len(c))
+            return interior_point(*arrays, TOLERANCE, SHORTEN, MAX_ITER)
+        except np.linalg.LinAlgError:  # a singular step, which a little curvature prevents
+            continue
+    raise np.linalg.LinAlgError("the quadratic programme has no step")
 
 
 def _solve_on_active(

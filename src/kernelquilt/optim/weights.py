@@ -17,6 +17,10 @@ from kernelquilt.optim.qp import solve_qp
 
 Floats = NDArray[np.float64]
 
+MAX_PIVOTS_SHARE = (
+    4  # of the simplex method, in units of rows and columns; a few per column is usual
+)
+SHORT = 1e-10  # of the constraints that its rounding may leave open
 DOMINATION_ENTRIES = 2**23  # held at a time while constraints are compared
 LP_OPTIONS = {  # the smallest tolerances that HiGHS takes
     "primal_feasibility_tolerance": 1e-10,
@@ -192,11 +196,8 @@ class Polytope(_OwnCoordinates):
         top = float(q.max())
         if top == 0.0:
             return np.zeros(len(self.A))
-        result = linprog(
-            np.ones(len(self.A)), A_ub=-self.A.T, b_ub=-q / top, method="highs", options=LP_OPTIONS
-        )
-        z = np.maximum(result.x, 0.0)
-        # where the solver falls short of A'z >= q by its tolerance, one constraint makes up for it
+        z = _packing_multipliers(self.A, q / top)
+        # where the solver falls short of A'z >= q by rounding, one constraint makes up for it
         short = np.maximum(q / top - self.A.T @ z, 0.0)
         for p in np.flatnonzero(short):
             k = int(self.A[:, p].argmax())
@@ -213,14 +214,26 @@ class Polytope(_OwnCoordinates):
         return np.where(negligible, 0.0, u)
 
 
+def _packing_multipliers(A: Floats, q: Floats) -> Floats:
+    """Return the multipliers of ``max q'd`` over ``d >= 0, A d <= 1``, to rounding."""
+    from kernelquilt.optim._compiled_programmes import packing_multipliers
+
+    z, optimal = packing_multipliers(A, q, MAX_PIVOTS_SHARE * sum(A.shape))
+    if optimal and float(np.maximum(q - A.T @ z, 0.0).sum()) <= SHORT * float(q.sum()):
+        return np.asarray(z)
+    result = linprog(np.ones(len(A)), A_ub=-A.T, b_ub=-q, method="highs", options=LP_OPTIONS)
+    return np.maximum(result.x, 0.0)
+
+
 def _undominated(A: Floats) -> Floats:
     """Drop repeated rows and rows that are nowhere larger than another row."""
     A = np.unique(A[A.any(axis=1)], axis=0)
+    entries = A.astype(np.bool_) if np.isin(A, (0.0, 1.0)).all() else A  # bytes compare faster
     size = max(1, DOMINATION_ENTRIES // A.size)
     kept = [
         # every row is nowhere larger than itself, and none of the others equals it
-        np.count_nonzero((part[:, None] <= A).all(axis=2), axis=1) == 1
-        for part in np.array_split(A, -(-len(A) // size))
+        np.count_nonzero((part[:, None] <= entries).all(axis=2), axis=1) == 1
+        for part in np.array_split(entries, -(-len(A) // size))
     ]
     return A[np.concatenate(kept)]
 
