@@ -120,15 +120,20 @@ def interior_point(H, c, G, h, A, b, tolerance, shorten, max_iter):  # type: ign
             break
         system[:m, :m] = normal_matrix(H, G, dual / slack)
         for j in range(m):
-            system[j, j] += 1e-14
+            system[j, j] += 1e-14 * (1.0 + system[j, j])
         system[:m, m:] = A.T
         system[m:, :m] = A
+        solved = True
         complementarity = slack * dual
         d_slack, d_dual, dx, d_multiplier = slack, dual, x, multiplier
         for corrector in range(2):
             right[:m] = -residual_dual - G.T @ ((dual * residual_in - complementarity) / slack)
             right[m:] = -residual_eq
-            solution = np.linalg.solve(system, right)
+            try:
+                solution = np.linalg.solve(system, right)
+            except Exception:  # singular, which happens close to the solution
+                solved = False
+                break
             dx, d_multiplier = solution[:m], solution[m:]
             d_slack = -residual_in - G @ dx
             d_dual = -(complementarity + dual * d_slack) / slack
@@ -140,6 +145,8 @@ def interior_point(H, c, G, h, A, b, tolerance, shorten, max_iter):  # type: ign
                 ahead = ((slack + length * d_slack) @ (dual + length * d_dual)) / k
                 centring = (ahead / mu) ** 3 * mu
                 complementarity = slack * dual + d_slack * d_dual - centring
+        if not solved:
+            break
         length = shorten * min(
             longest_step(slack, d_slack, 1.0 / shorten), longest_step(dual, d_dual, 1.0 / shorten)
         )

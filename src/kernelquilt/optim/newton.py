@@ -30,10 +30,11 @@ Floats = NDArray[np.float64]
 
 ARMIJO = 1e-4
 MAX_BACKTRACKS = 12
+ROUNDING = 1e-14  # relative error of J
 STEP_GROWTH = 4.0  # a step may be this much longer than the last one
-FLOOR_SHARE = 0.05  # part of the relative gap that keeping weights positive may cost
+FLOOR_SHARE = 0.02  # part of the relative gap that keeping weights positive may cost
 RECIPROCAL_SHARE = 0.9  # part of the curvature along the gradient that may be taken away
-MAX_FLOOR = 0.02  # in units of the start
+MAX_FLOOR = 0.01  # in units of the start
 
 
 @single_threaded_blas()
@@ -74,24 +75,31 @@ def newton(
     u = start if weights is None else weight_set.coordinates(weights)
     point = machine.solve(weight_set.weights(u), dual_coef, tol)
     certificate = Certificate(machine, weight_set.support, tol, on_step)
-    share, step = MAX_FLOOR, 1.0
-    while certificate.record(point) > tol and machine.n_solves < max_iter:
-        share = min(share, FLOOR_SHARE * max(certificate.gap(point), tol))
+    share, step, stalled, last_gap = MAX_FLOOR, 1.0, False, np.inf
+    while (gap := certificate.record(point)) > tol and machine.n_solves < max_iter:
+        if stalled and gap > 0.5 * last_gap:
+            break
+        last_gap = gap
+        share = min(share, FLOOR_SHARE * max(gap, tol))
         floor = share * start
         if (u < 0.5 * floor).any():  # only where the given start was sparse
             u = (1.0 - share) * u + floor
             point = machine.solve(weight_set.weights(u), point, tol)
             continue
-        found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
+        rounding = ROUNDING * abs(point.dual)
+        found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter, rounding)
         if found is None:
             break
+        stalled = found[1].dual > point.dual - rounding
         u, point, step = found
     reached = certificate.gap(point) <= tol
     if reached and weight_set.can_vanish and 1 < machine.n_solves < max_iter:
         negligible = (u > 0) & (u <= 2.0 * floor)
         if negligible.any():
             weights = weight_set.weights(weight_set.without(u, negligible))
-            sparse = machine.solve(weights, point, tol)
+            sparse = machine.reweighted(point, weights)
+            if certificate.gap(sparse) > tol:
+                sparse = machine.solve(weights, point, tol)
             if certificate.gap(sparse) <= tol:
                 certificate.record(sparse)
                 point = sparse
@@ -107,19 +115,23 @@ def line_search(
     last_step: float,
     tol: float,
     max_iter: int,
+    rounding: float = 0.0,
 ) -> tuple[Floats, Point, float] | None:
-    """Return coordinates, point and step of a sufficiently lower J, or None if there is none."""
+    """Return coordinates, point and step of a sufficiently lower J, or None if there is none.
+
+    Close to the optimum the gap still shrinks where J no longer does to `rounding`.
+    """
     gradient, hessian = weight_set.pull_back(u, -0.5 * point.q, machine.hessian(point))
     hessian = _reciprocal_hessian(hessian, gradient, point.dual)
     direction = weight_set.step(gradient, hessian, u, floor)
     slope = float(gradient @ direction)
     step = min(1.0, STEP_GROWTH * last_step)
     start = point
-    for _ in range(MAX_BACKTRACKS if slope < 0.0 else 0):
+    for _ in range(MAX_BACKTRACKS if slope < rounding else 0):
         ahead = np.maximum(u + step * direction, 0.0)
         trial = machine.solve(weight_set.weights(ahead), start, tol)
         change = trial.dual - point.dual
-        if change <= ARMIJO * step * slope:
+        if change <= ARMIJO * step * slope + rounding:
             return ahead, trial, step
         if machine.n_solves >= max_iter:
             break

@@ -75,13 +75,8 @@ def _interior_point(
     from kernelquilt.optim._compiled_programmes import interior_point
 
     arrays = [np.ascontiguousarray(array) for array in (H, c, G, h, A, b)]
-    for ridge in (0.0, 1e-10):
-        try:
-            arrays[0] = arrays[0] + ridge * np.eye(len(c))
-            return interior_point(*arrays, TOLERANCE, SHORTEN, MAX_ITER)
-        except np.linalg.LinAlgError:  # a singular step, which a little curvature prevents
-            continue
-    raise np.linalg.LinAlgError("the quadratic programme has no step")
+    x, slack, dual = interior_point(*arrays, TOLERANCE, SHORTEN, MAX_ITER)
+    return x, slack, dual
 
 
 def _solve_on_active(

@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from kernelquilt.optim.combined import diagonals
 from kernelquilt.optim.machine import INNER_SHARE, Point, response
-from kernelquilt.optim.smo import duality_gap, may_move, signed_bounds, solve_svm
+from kernelquilt.optim.smo import bias, duality_gap, may_move, signed_bounds, solve_svm
 
 Floats = NDArray[np.float64]
 
@@ -68,26 +68,34 @@ class SharedCoefSVM:
 
     def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
         """Solve for one weight vector (M,) without zeros; see `StackSVM.solve`."""
-        factor, Z = self._factorise(weights)
-        gram = Z.T @ Z
+        self._factorise(weights)
         before = start.b[0] if isinstance(start, Point) else start
         svm = solve_svm(
-            gram, self.y, 1.0, self.U, tol=INNER_SHARE * tol, exact=True, dual_coef=before
+            self._gram, self.y, 1.0, self.U, tol=INNER_SHARE * tol, exact=True, dual_coef=before
         )
-        b = svm.dual_coef
-        alpha = solve_triangular(factor, Z @ b, lower=True, trans="T", check_finite=False)
+        self.n_solves += 1
+        self.n_smo_iter += svm.n_iter
+        return self._point(weights, svm.dual_coef)
+
+    def reweighted(self, point: Point, weights: Floats) -> Point:
+        """Return the duals of a point, measured at other weights without solving for them."""
+        self._factorise(weights)
+        return self._point(weights, point.b[0])
+
+    def _point(self, weights: Floats, b: Floats) -> Point:
+        """Measure both objectives at b, with the factors of the weights at hand."""
+        alpha = self._alpha(b)
         products = (self.K @ alpha) / weights[:, None] ** 2
         q = products @ alpha
         linear = float(self.y @ b) - 0.5 * self.epsilon * float(alpha @ alpha)
         dual = linear - 0.5 * float(weights @ q)
-        f = self.y - svm.scores
-        primal = dual + duality_gap(self.y, self.U, b, f, svm.intercept)
-        self._last = factor, Z, gram
-        self.n_solves += 1
-        self.n_smo_iter += svm.n_iter
+        f = self.y - self._gram @ b
+        intercept = bias(b, f, self.lower, self.upper)
+        primal = dual + duality_gap(self.y, self.U, b, f, intercept)
         self.n_passes += 2.0
-        intercept = np.array([svm.intercept])
-        return Point(weights, b[None], products[None], q, linear, intercept, dual, primal)
+        return Point(
+            weights, b[None], products[None], q, linear, np.array([intercept]), dual, primal
+        )
 
     def hessian(self, point: Point) -> Floats:
         r"""Return the second derivatives of F, shape (M, M).
@@ -95,22 +103,25 @@ class SharedCoefSVM:
         With :math:`v_p = K_p \alpha / d_p^2` they are, at fixed duals,
         :math:`\operatorname{diag}(q / d) - v'M^{-1}v`; the free duals add to that.
         """
-        factor, Z, gram = self._last
-        X = solve_triangular(factor, point.products[0].T, lower=True, check_finite=False)
+        X = solve_triangular(self._factor, point.products[0].T, lower=True, check_finite=False)
         up, down = may_move(point.b[0], self.lower, self.upper)
         free = np.flatnonzero(up & down)
         fixed = np.diag(point.q / point.weights) - X.T @ X
-        return fixed + response(gram[np.ix_(free, free)], Z[:, free].T @ X)
+        return fixed + response(self._gram[np.ix_(free, free)], self._Z[:, free].T @ X)
 
     def coefficients(self, weights: Floats, dual_coef: Floats) -> Floats:
         """Return the coefficients alpha (n,) of the duals at given weights."""
-        factor, Z = self._factorise(weights)
+        self._factorise(weights)
+        return self._alpha(dual_coef)
+
+    def _alpha(self, b: Floats) -> Floats:
+        right = self._Z @ b
         return np.asarray(
-            solve_triangular(factor, Z @ dual_coef, lower=True, trans="T", check_finite=False)
+            solve_triangular(self._factor, right, lower=True, trans="T", check_finite=False)
         )
 
-    def _factorise(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the Cholesky factor L of M and ``L^-1 A'``.
+    def _factorise(self, weights: Floats) -> None:
+        """Keep the Cholesky factor L of M, ``Z = L^-1 A'`` and ``Z'Z``.
 
         Rounding may ask for a larger epsilon. It then stays: the bounds found before are those of
         a smaller problem and remain valid.
@@ -120,11 +131,13 @@ class SharedCoefSVM:
         for _ in range(MAX_RAISES):
             M[np.diag_indices_from(M)] = diagonal + self.epsilon
             try:
-                factor = cholesky(M, lower=True, check_finite=False)
+                self._factor = cholesky(M, lower=True, check_finite=False)
             except LinAlgError:
                 self.epsilon *= 10.0
             else:
-                return factor, solve_triangular(factor, self.A.T, lower=True, check_finite=False)
+                self._Z = solve_triangular(self._factor, self.A.T, lower=True, check_finite=False)
+                self._gram = self._Z.T @ self._Z
+                return
         raise ValueError(
             "the kernels are not positive semi-definite; see KernelStack.check_psd, and choose "
             "other kernels or clip their negative eigenvalues"

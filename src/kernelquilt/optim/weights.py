@@ -7,7 +7,7 @@ serves every set. For the simplex and the polytope the coordinates are the weigh
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,7 +228,9 @@ def _packing_multipliers(A: Floats, q: Floats) -> Floats:
 def _undominated(A: Floats) -> Floats:
     """Drop repeated rows and rows that are nowhere larger than another row."""
     A = np.unique(A[A.any(axis=1)], axis=0)
-    entries = A.astype(np.bool_) if np.isin(A, (0.0, 1.0)).all() else A  # bytes compare faster
+    entries: NDArray[Any] = (
+        A.astype(np.bool_) if np.isin(A, (0.0, 1.0)).all() else A
+    )  # bytes compare faster
     size = max(1, DOMINATION_ENTRIES // A.size)
     kept = [
         # every row is nowhere larger than itself, and none of the others equals it
