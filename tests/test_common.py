@@ -29,6 +29,7 @@ CLASSIFIERS = [
     kq.SimpleMKLClassifier,
     kq.LpMKLClassifier,
     kq.MatrixNormMKLClassifier,
+    kq.SampleAdaptiveMKLClassifier,
 ]
 # the samples include one without any view
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning")

@@ -19,6 +19,7 @@ CLASSIFIERS = [
     kq.SimpleMKLClassifier,
     kq.LpMKLClassifier,
     kq.MatrixNormMKLClassifier,
+    kq.SampleAdaptiveMKLClassifier,
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
 

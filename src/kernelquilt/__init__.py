@@ -3,6 +3,7 @@
 from kernelquilt import bounds, datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
+from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.path import mkl_path
@@ -32,6 +33,7 @@ __all__ = [
     "MatrixNormMKLClassifier",
     "MultiView",
     "ObservedFractionMKLClassifier",
+    "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
     "SimpleMKLClassifier",
     "Solution",
@@ -46,6 +48,7 @@ __all__ = [
     "mkl_path",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
+    "solve_sample_adaptive_mkl",
     "solve_simple_mkl",
     "solve_uniform_mkl",
 ]

@@ -113,7 +113,9 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         )
         self._store(solutions)
         self._warn_if_indefinite(solutions)
-        warn_unless_converged(type(self).__name__, solutions, getattr(self, "max_iter", None))
+        # where there is an outer loop, max_iter counts its iterations, not SVM solves
+        cap = None if hasattr(self, "outer_tol") else getattr(self, "max_iter", None)
+        warn_unless_converged(type(self).__name__, solutions, cap)
         return solutions
 
     def decision_function(self, X: Any) -> Floats:

@@ -1,0 +1,170 @@
+r"""Kernels that every sample switches on or off for itself.
+
+Row i of a boolean matrix ``H (n, M)`` says which kernels sample i uses: kernel p becomes
+``H[i, p] K_p(x_i, x_j) H[j, p]``. The switch step finds for each sample the fewest kernels that
+keep its margin and differ from a reference in a limited number of places,
+
+.. math:: \min_{h \in \{0, 1\}^M} \; |h|_1 \quad \text{s.t.} \quad c'h \ge r, \quad
+          |h - h_0|_1 \le m_0 .
+
+This is an integer programme, but one that sorting solves: among the kernels of the reference, and
+among the others, those with the largest c are the best to have on, so that only the two
+numbers of kernels remain to be found.
+
+Its solution is not unique: usually many sets of the smallest size reach r. A priority chooses
+among them. Sets of the same composition with the highest priorities are taken, and made to reach r
+by as few swaps as needed.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.intp]
+
+SLACK = 1e-9  # by which c'h may miss r
+
+
+def switch_step(
+    c: Floats,
+    r: Floats,
+    reference: Bools,
+    budget: Ints,
+    *,
+    previous: Bools,
+    available: Bools | None = None,
+    priority: Floats | None = None,
+) -> tuple[Bools, Bools]:
+    """Switch on the fewest kernels, for all samples at once (see the module docstring).
+
+    Parameters
+    ----------
+    c : ndarray of shape (n, M)
+        What each kernel adds to the margin of each sample.
+    r : ndarray of shape (n,)
+        What the kernels that are on have to add up to.
+    reference : ndarray of shape (n, M), bool
+        Switches from which only so many may differ; on only where available.
+    budget : ndarray of shape (n,)
+        Number of switches that may differ from the reference.
+    previous : ndarray of shape (n, M), bool
+        Switches of the samples that no choice satisfies.
+    available : ndarray of shape (n, M), bool, optional
+        Kernels that may be on, all by default.
+    priority : ndarray of shape (n, M), optional
+        Which kernels to have on among solutions of the same size; by default `c`, which gives
+        the one of largest margin.
+
+    Returns
+    -------
+    switches : ndarray of shape (n, M), bool
+    feasible : ndarray of shape (n,), bool
+        False where `previous` was kept.
+    """
+    others = ~reference if available is None else available & ~reference
+    kept, added = _composition(c, r, reference, others, budget)
+    priority = c if priority is None else priority
+    switches = _highest(priority, reference, kept) | _highest(priority, others, added)
+    _swap_until_reached(switches, c, r, (reference, others))
+    feasible = kept >= 0
+    return np.where(feasible[:, None], switches, previous), feasible
+
+
+def _composition(
+    c: Floats, r: Floats, reference: Bools, others: Bools, budget: Ints
+) -> tuple[Ints, Ints]:
+    """Return how many kernels of the reference and how many others are on, (n,) each.
+
+    The smallest sum that can reach r, among equals the one that reaches highest; -1 if none.
+    """
+    n, M = c.shape
+    best = np.full(n, M + 1)
+    best_value = np.full(n, -np.inf)
+    kept, added = np.full(n, -1), np.full(n, -1)
+    size = reference.sum(axis=1)
+    dropped = np.arange(min(M, int(budget.max(initial=0))) + 1)
+    remaining = size[:, None] - dropped
+    values = np.take_along_axis(_top_sums(c, reference), np.maximum(remaining, 0), axis=1)
+    other_values = _top_sums(c, others)
+    most = min(int(budget.max(initial=0)), int(others.sum(axis=1).max(initial=0)))
+    for number in range(most + 1):
+        value = values + other_values[:, [number]]
+        reached = (value >= r[:, None] - SLACK) & (remaining >= 0)
+        reached &= dropped + number <= budget[:, None]
+        most_dropped = len(dropped) - 1 - reached[:, ::-1].argmax(axis=1)
+        value = np.take_along_axis(value, most_dropped[:, None], axis=1)[:, 0]
+        total = size - most_dropped + number
+        better = (total < best) | ((total == best) & (value > best_value))
+        better &= reached.any(axis=1)
+        best[better], best_value[better] = total[better], value[better]
+        kept[better], added[better] = (size - most_dropped)[better], number
+    return kept, added
+
+
+def _top_sums(c: Floats, group: Bools) -> Floats:
+    """Return the sum of the k largest c of a group for k = 0..M, -inf for k beyond its size."""
+    order = np.sort(np.where(group, -c, np.inf), axis=1)
+    sums = np.zeros((len(c), c.shape[1] + 1))
+    np.cumsum(-order, axis=1, out=sums[:, 1:])
+    return sums
+
+
+def _highest(priority: Floats, group: Bools, count: Ints) -> Bools:
+    """Return the `count` members of a group with the highest priority, the first among equals."""
+    order = np.argsort(np.where(group, -priority, np.inf), axis=1, kind="stable")
+    chosen = np.zeros(group.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, order, np.arange(group.shape[1]) < count[:, None], axis=1)
+    return chosen
+
+
+def _swap_until_reached(switches: Bools, c: Floats, r: Floats, groups: tuple[Bools, ...]) -> None:
+    """Swap the lowest c that is on for the highest of its group that is off, while r is missed.
+
+    The group that gains more goes first. Compositions that can reach r do so at the latest when
+    no swap gains anything.
+    """
+    rows = np.arange(len(c))
+    while len(rows):
+        missed = np.where(switches[rows], c[rows], 0.0).sum(axis=1) < r[rows] - SLACK
+        rows = rows[missed]
+        ends = [
+            (
+                np.where(switches[rows] & group[rows], c[rows], np.inf),
+                np.where(~switches[rows] & group[rows], c[rows], -np.inf),
+            )
+            for group in groups
+        ]
+        gains = np.array([on_top.max(axis=1) - low.min(axis=1) for low, on_top in ends])
+        which = gains.argmax(axis=0)
+        each = np.arange(len(rows))
+        off = np.array([low.argmin(axis=1) for low, _ in ends])[which, each]
+        on = np.array([on_top.argmax(axis=1) for _, on_top in ends])[which, each]
+        gained = gains.max(axis=0) > 0.0
+        rows = rows[gained]
+        switches[rows, off[gained]] = False
+        switches[rows, on[gained]] = True
+
+
+def switched_kernels(
+    K: NDArray[np.floating], switches: Bools, out: NDArray[np.floating]
+) -> NDArray[np.floating]:
+    """Write the kernels with the switches applied, shape (M, n, n), into `out` and return it."""
+    for kernel, on, into in zip(K, switches.T, out, strict=True):
+        np.multiply(kernel, on[:, None], out=into)
+        into[:, ~on] = 0
+    return out
+
+
+def switched_products(K: NDArray[np.floating], b: Floats, switches: Bools, wanted: Bools) -> Floats:
+    """Return ``sum_j b_j H_jp K_p(x_j, x_i)`` for all samples, shape (M, n), 0 if not wanted.
+
+    The switches of sample i itself are not applied: they are what a switch step looks for.
+    """
+    from kernelquilt.optim import _compiled
+
+    products = np.zeros(K.shape[:2])
+    for p in np.flatnonzero(wanted):
+        rows = np.flatnonzero(switches[:, p] & (b != 0.0))
+        _compiled.accumulate_rows(K[p : p + 1], rows, b[rows], products[p : p + 1])
+    return products
