@@ -16,6 +16,7 @@ CLASSIFIERS = [
     kq.SimpleMKLClassifier(tol=1e-6),
     kq.LpMKLClassifier(p=1.2, tol=1e-6),
     kq.LpMKLClassifier(p=2.0, tol=1e-6),
+    kq.SampleAdaptiveMKLClassifier(m0=2, tol=1e-6),
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=str)
 

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 MAX_SOLVES = 200  # cap on the SVM solves of one MKL problem
+LIFT = 0.1  # added in equal parts to the weights that an MKL problem starts from
 MIN_MARGIN = 1e-3  # asked of a sample, as a share of what its kernels could supply
 
 TIES: dict[str, Callable[[Floats, np.random.RandomState], Floats]] = {
@@ -119,8 +120,9 @@ def alternate(
             switched = switched_kernels(K, switches, buffer)
         allowed = np.asarray(switches[C > 0].any(axis=0))
         if weights is not None:
-            weights = np.where(allowed, weights, 0.0)
-            weights = weights / weights.sum() if weights.any() else None
+            # at zero weights the objective may have kinks, at which Newton's method would stall
+            weights = np.where(allowed, weights + LIFT / np.count_nonzero(allowed), 0.0)
+            weights = weights / weights.sum()
         solution = solve_simple_mkl(
             switched, y, C=C, margins=margins, allowed=allowed, tol=tol, max_iter=MAX_SOLVES,
             weights=weights, dual_coef=dual_coef,
