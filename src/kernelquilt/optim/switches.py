@@ -65,8 +65,9 @@ def switch_step(
     others = ~reference if available is None else available & ~reference
     kept, added = _composition(c, r, reference, others, budget)
     priority = c if priority is None else priority
-    switches = _highest(priority, reference, kept) | _highest(priority, others, added)
-    _swap_until_reached(switches, c, r, (reference, others))
+    groups = (reference, others)
+    switches = _highest(priority, groups, (kept, added))
+    _swap_until_reached(switches, c, r, groups)
     feasible = kept >= 0
     return np.where(feasible[:, None], switches, previous), feasible
 
@@ -83,16 +84,18 @@ def _composition(
     best_value = np.full(n, -np.inf)
     kept, added = np.full(n, -1), np.full(n, -1)
     size = reference.sum(axis=1)
-    dropped = np.arange(min(M, int(budget.max(initial=0))) + 1)
+    dropped = np.arange(int(budget.max(initial=0)) + 1)
     remaining = size[:, None] - dropped
     values = np.take_along_axis(_top_sums(c, reference), np.maximum(remaining, 0), axis=1)
     other_values = _top_sums(c, others)
     most = min(int(budget.max(initial=0)), int(others.sum(axis=1).max(initial=0)))
+    values[remaining < 0] = -np.inf
     for number in range(most + 1):
-        value = values + other_values[:, [number]]
-        reached = (value >= r[:, None] - SLACK) & (remaining >= 0)
-        reached &= dropped + number <= budget[:, None]
-        most_dropped = len(dropped) - 1 - reached[:, ::-1].argmax(axis=1)
+        fewer = len(dropped) - number  # as more are added, fewer may be dropped
+        value = values[:, :fewer] + other_values[:, [number]]
+        reached = value >= r[:, None] - SLACK
+        reached &= dropped[:fewer] <= (budget - number)[:, None]
+        most_dropped = fewer - 1 - reached[:, ::-1].argmax(axis=1)
         value = np.take_along_axis(value, most_dropped[:, None], axis=1)[:, 0]
         total = size - most_dropped + number
         better = (total < best) | ((total == best) & (value > best_value))
@@ -110,11 +113,15 @@ def _top_sums(c: Floats, group: Bools) -> Floats:
     return sums
 
 
-def _highest(priority: Floats, group: Bools, count: Ints) -> Bools:
-    """Return the `count` members of a group with the highest priority, the first among equals."""
-    order = np.argsort(np.where(group, -priority, np.inf), axis=1, kind="stable")
-    chosen = np.zeros(group.shape, dtype=np.bool_)
-    np.put_along_axis(chosen, order, np.arange(group.shape[1]) < count[:, None], axis=1)
+def _highest(priority: Floats, groups: tuple[Bools, ...], counts: tuple[Ints, ...]) -> Bools:
+    """Return so many members of each group with the highest priority, the first among equals."""
+    order = np.argsort(-priority, axis=1, kind="stable")
+    chosen_in_order = np.zeros(priority.shape, dtype=np.bool_)
+    for group, count in zip(groups, counts, strict=True):
+        members = np.take_along_axis(group, order, axis=1)
+        chosen_in_order |= members & (members.cumsum(axis=1) <= count[:, None])
+    chosen = np.empty_like(chosen_in_order)
+    np.put_along_axis(chosen, order, chosen_in_order, axis=1)
     return chosen
 
 
@@ -124,26 +131,26 @@ def _swap_until_reached(switches: Bools, c: Floats, r: Floats, groups: tuple[Boo
     The group that gains more goes first. Compositions that can reach r do so at the latest when
     no swap gains anything.
     """
-    rows = np.arange(len(c))
+    rows = np.flatnonzero(np.where(switches, c, 0.0).sum(axis=1) < r - SLACK)
     while len(rows):
-        missed = np.where(switches[rows], c[rows], 0.0).sum(axis=1) < r[rows] - SLACK
-        rows = rows[missed]
-        ends = [
-            (
-                np.where(switches[rows] & group[rows], c[rows], np.inf),
-                np.where(~switches[rows] & group[rows], c[rows], -np.inf),
-            )
-            for group in groups
-        ]
-        gains = np.array([on_top.max(axis=1) - low.min(axis=1) for low, on_top in ends])
-        which = gains.argmax(axis=0)
-        each = np.arange(len(rows))
-        off = np.array([low.argmin(axis=1) for low, _ in ends])[which, each]
-        on = np.array([on_top.argmax(axis=1) for _, on_top in ends])[which, each]
-        gained = gains.max(axis=0) > 0.0
-        rows = rows[gained]
-        switches[rows, off[gained]] = False
-        switches[rows, on[gained]] = True
+        on, values = switches[rows], c[rows]
+        every = np.arange(len(rows))
+        best = np.full(len(rows), 0.0)
+        to_off, to_on = np.full(len(rows), -1), np.full(len(rows), -1)
+        for group in groups:
+            members = group[rows]
+            low = np.where(on & members, values, np.inf)
+            high = np.where(members & ~on, values, -np.inf)
+            lowest, highest = low.argmin(axis=1), high.argmax(axis=1)
+            gain = high[every, highest] - low[every, lowest]
+            better = gain > best
+            best[better] = gain[better]
+            to_off[better], to_on[better] = lowest[better], highest[better]
+        gained = best > 0.0
+        rows, to_off, to_on = rows[gained], to_off[gained], to_on[gained]
+        switches[rows, to_off] = False
+        switches[rows, to_on] = True
+        rows = rows[np.where(switches[rows], c[rows], 0.0).sum(axis=1) < r[rows] - SLACK]
 
 
 def switched_kernels(
