@@ -112,6 +112,7 @@ def small_problem(seed, n=22, M=5, absent=0.0):
     return np.array([F @ F.T for F in factors]), factors, y, observed
 
 
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("absent", [0.0, 0.3])
 @pytest.mark.parametrize("h0", ["ones", "array"])
 @pytest.mark.parametrize("seed", range(3))

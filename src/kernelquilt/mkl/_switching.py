@@ -4,6 +4,7 @@ Equation numbers are those of :mod:`kernelquilt.mkl.adaptive`.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -129,6 +130,8 @@ def alternate(
         )  # fmt: skip
         weights, dual_coef = solution.weights, solution.dual_coef
         products = switched_products(K, dual_coef, switches, weights > 0)
+        read = (switches & (dual_coef != 0.0)[:, None] & (weights > 0)).mean()
+        solution = replace(solution, n_passes=solution.n_passes + float(read) + (switched is not K))
         squared = np.einsum("pi,ip,i->p", products, switches, dual_coef)
         it = Iterate(
             solution, switches, margins, weights * products.T,

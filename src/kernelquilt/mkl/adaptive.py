@@ -24,7 +24,8 @@ out. The penalty on the number of switches that (12) has on paper plays no part 
 
 The step 2 has many solutions. The one of largest margin (``tie="max"``) turns off just those
 kernels that disagree with the label, until the switches are a code of the labels and the model
-knows nothing else. By default the kernels with the most influence, for or against, stay on.
+knows nothing else. By default the kernels with the most influence, for or against, stay on. Those
+without weight then go first: if there are `m0` or more of them, nothing else changes.
 
 Absent kernels are off for good and count as zero, as in SimpleMKL, which this is for ``m0 = 0``: a
 margin is the share of what the *observed* kernels of a sample could supply. The reference of a
@@ -156,31 +157,34 @@ def solve_sample_adaptive_mkl(
     penalty = np.broadcast_to(np.asarray(C, dtype=np.float64), y.shape)
     count = switch_count(m0, len(K))
     work: list[Solution] = []
-    if isinstance(h0, str) and h0 == "sparse":
-        allowed = np.asarray(observed[penalty > 0].any(axis=0))
-        work.append(
-            solve_simple_mkl(K, y, C=penalty, allowed=allowed, tol=tol, max_iter=MAX_SOLVES)
-        )
-        h0 = work[0].weights > 0
-    given = reference_switches(h0, observed.shape)
-    problem = SwitchedProblem(K, y, penalty, observed, given, count)
+
+    def problem_of(penalty: Floats) -> SwitchedProblem:
+        reference = h0
+        if isinstance(h0, str) and h0 == "sparse":
+            allowed = np.asarray(observed[penalty > 0].any(axis=0))
+            work.append(
+                solve_simple_mkl(K, y, C=penalty, allowed=allowed, tol=tol, max_iter=MAX_SOLVES)
+            )
+            reference = work[-1].weights > 0
+        given = reference_switches(reference, observed.shape)
+        return SwitchedProblem(K, y, penalty, observed, given, count)
 
     def iterates(problem: SwitchedProblem, number: int) -> Iterator[Iterate]:
         rng = check_random_state(deepcopy(random_state))
-        return islice(alternate(problem, tie, rng, tol, outer_tol), number)
+        for it in islice(alternate(problem, tie, rng, tol, outer_tol), number):
+            work.append(it.solution)
+            yield it
 
     scores = []
     if validation_fraction is not None:
         rng = check_random_state(deepcopy(random_state))
         out = held_out(y, penalty, validation_fraction, rng)
-        rest = problem._replace(C=np.where(out, 0.0, penalty))
-        for it in iterates(rest, max_iter):
-            work.append(it.solution)
-            scores.append(_accuracy(rest, it, out, penalty))
+        rest = problem_of(np.where(out, 0.0, penalty))
+        scores = [_accuracy(rest, it, out, penalty) for it in iterates(rest, max_iter)]
         max_iter = int(np.argmax(scores)) + 1
+    problem = problem_of(penalty)
     history: list[Step] = []
     for it in iterates(problem, max_iter):
-        work.append(it.solution)
         solves = sum(each.n_solves for each in work)
         history.append(Step(it.solution.objective, it.solution.duality_gap, solves))
         if on_step is not None:
@@ -255,7 +259,9 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
     tie : {"influence", "max", "random"}, default="influence"
         Which kernels stay on among equally many: those with the largest part in the score,
         whatever its sign; those with the largest part in favour of the label, for study only,
-        because the switches then become a code of the labels; or random ones.
+        because the switches then become a code of the labels; or random ones. With "influence"
+        kernels without weight are turned off first, which changes nothing (see `active_`): `m0`
+        has to be larger than their number to have an effect.
     kernels : str, callable, list or dict, default="gaussian"
         Kernels of the views, as in `ViewKernels`; "precomputed" for plain arrays of kernels of
         shape (n, n, M). A `KernelStack` is always used as it is.

@@ -66,7 +66,7 @@ def switch_step(
     kept, added = _composition(c, r, reference, others, budget)
     priority = c if priority is None else priority
     groups = (reference, others)
-    switches = _highest(priority, groups, (kept, added))
+    switches = _highest(priority, reference, kept) | _highest(priority, others, added)
     _swap_until_reached(switches, c, r, groups)
     feasible = kept >= 0
     return np.where(feasible[:, None], switches, previous), feasible
@@ -79,30 +79,31 @@ def _composition(
 
     The smallest sum that can reach r, among equals the one that reaches highest; -1 if none.
     """
-    n, M = c.shape
-    best = np.full(n, M + 1)
-    best_value = np.full(n, -np.inf)
-    kept, added = np.full(n, -1), np.full(n, -1)
     size = reference.sum(axis=1)
-    dropped = np.arange(int(budget.max(initial=0)) + 1)
+    limit = int(budget.max(initial=0))
+    dropped = np.arange(limit + 1)
     remaining = size[:, None] - dropped
     values = np.take_along_axis(_top_sums(c, reference), np.maximum(remaining, 0), axis=1)
-    other_values = _top_sums(c, others)
-    most = min(int(budget.max(initial=0)), int(others.sum(axis=1).max(initial=0)))
     values[remaining < 0] = -np.inf
+    other_values = _top_sums(c, others)
+    most = min(limit, int(others.sum(axis=1).max(initial=0)))
+    every = np.arange(len(c))
+    needed = (r - SLACK)[:, None]
+    within = dropped <= budget[:, None]
+    drops = np.empty((most + 1, len(c)), dtype=np.intp)
+    reach = np.empty((most + 1, len(c)))
     for number in range(most + 1):
-        fewer = len(dropped) - number  # as more are added, fewer may be dropped
+        fewer = limit + 1 - number  # as more are added, fewer may be dropped
         value = values[:, :fewer] + other_values[:, [number]]
-        reached = value >= r[:, None] - SLACK
-        reached &= dropped[:fewer] <= (budget - number)[:, None]
-        most_dropped = fewer - 1 - reached[:, ::-1].argmax(axis=1)
-        value = np.take_along_axis(value, most_dropped[:, None], axis=1)[:, 0]
-        total = size - most_dropped + number
-        better = (total < best) | ((total == best) & (value > best_value))
-        better &= reached.any(axis=1)
-        best[better], best_value[better] = total[better], value[better]
-        kept[better], added[better] = (size - most_dropped)[better], number
-    return kept, added
+        enough = (value >= needed) & within[:, number:]
+        drops[number] = fewer - 1 - enough[:, ::-1].argmax(axis=1)
+        reach[number] = np.where(enough.any(axis=1), value[every, drops[number]], -np.inf)
+    total = size + np.arange(most + 1)[:, None] - drops
+    total[reach == -np.inf] = c.shape[1] + 1
+    added = np.where(total == total.min(axis=0), reach, -np.inf).argmax(axis=0)
+    feasible = reach[added, every] > -np.inf
+    kept = size - drops[added, every]
+    return np.where(feasible, kept, -1), np.where(feasible, added, -1)
 
 
 def _top_sums(c: Floats, group: Bools) -> Floats:
@@ -113,16 +114,19 @@ def _top_sums(c: Floats, group: Bools) -> Floats:
     return sums
 
 
-def _highest(priority: Floats, groups: tuple[Bools, ...], counts: tuple[Ints, ...]) -> Bools:
-    """Return so many members of each group with the highest priority, the first among equals."""
-    order = np.argsort(-priority, axis=1, kind="stable")
-    chosen_in_order = np.zeros(priority.shape, dtype=np.bool_)
-    for group, count in zip(groups, counts, strict=True):
-        members = np.take_along_axis(group, order, axis=1)
-        chosen_in_order |= members & (members.cumsum(axis=1) <= count[:, None])
-    chosen = np.empty_like(chosen_in_order)
-    np.put_along_axis(chosen, order, chosen_in_order, axis=1)
-    return chosen
+def _highest(priority: Floats, group: Bools, count: Ints) -> Bools:
+    """Return the `count` members of a group with the highest priority, the first among equals."""
+    if count.max(initial=0) <= 0:
+        return np.zeros(group.shape, dtype=np.bool_)
+    ranking = np.where(group, -priority, np.inf)
+    # a threshold and a count of those equal to it are much faster to have than an argsort
+    last = np.maximum(count - 1, 0)[:, None]
+    threshold = np.take_along_axis(np.sort(ranking, axis=1), last, axis=1)
+    chosen = ranking < threshold
+    equal = ranking == threshold
+    left = count - chosen.sum(axis=1)
+    chosen |= equal & (equal.cumsum(axis=1) <= left[:, None])
+    return np.asarray(chosen & (count > 0)[:, None])
 
 
 def _swap_until_reached(switches: Bools, c: Floats, r: Floats, groups: tuple[Bools, ...]) -> None:
