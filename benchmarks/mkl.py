@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
 import peers
-from core import noisy_sine_data, report
+from core import cpu_seconds, noisy_sine_data, report
 from kernelquilt.optim import _compiled
 from kernelquilt.optim.smo import solve_svm
 
@@ -130,16 +130,6 @@ def l1_gap(K, y, weights, C):
     return (value.objective + value.gap) / best.dual_bound - 1.0
 
 
-def cpu_seconds(function, repeats=5):
-    """Return the least CPU time of a call and its result."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        result = function()
-        best = min(best, time.process_time() - start)
-    return best, result
-
-
 def against_peers():
     for name, problem in (("wdbc", wdbc_problem()), ("digits", digits_problem())):
         K, K_test, y, y_test = problem
@@ -192,18 +182,25 @@ def label_noise():
         test_kernel[:] = np.exp(
             -(pairwise_distances(view[test], view[train]) ** 2) / (2 * width**2)
         )
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    grid = {"C": 2.0 ** np.arange(-7, 2), "p": [1.0, 1.2, 1.5]}
-    search = kq.MKLSearchCV(kq.LpMKLClassifier(), grid, cv=folds)
-    seconds, _ = cpu_seconds(lambda: search.fit(kq.KernelStack(K), y[train]), repeats=1)
-    accuracy = search.score(kq.KernelStack(K_test), y[test])
+    grid = {
+        "C": 4.0 ** np.arange(-2, 4),
+        "C_weights": 4.0 ** np.arange(-4, 0),
+        "p": [1.0, 1.2],
+    }
     error = np.sqrt(0.734 * (1 - 0.734) / len(test))
-    report(
-        "label noise, tuned path over C and p: test accuracy",
-        f"{accuracy:.4f} ({seconds:.1f} CPU s, {search.best_params_})",
-        f">= {0.734 - error:.4f}",
-        accuracy >= 0.734 - error,
-    )
+    for seed in range(3):
+        folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+        search = kq.MKLSearchCV(kq.LpMKLClassifier(), grid, cv=folds)
+        seconds, _ = cpu_seconds(
+            lambda search=search: search.fit(kq.KernelStack(K), y[train]), repeats=1
+        )
+        accuracy = search.score(kq.KernelStack(K_test), y[test])
+        report(
+            f"label noise, path over C, C_weights and p, folds {seed}: test accuracy",
+            f"{accuracy:.4f} ({seconds:.1f} CPU s, {search.best_params_})",
+            f">= {0.734 - error:.4f}",
+            accuracy >= 0.734 - error,
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.npz"
         peers.write_problem(path, K, K_test, y[train], y[test], 10.0)

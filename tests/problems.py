@@ -47,3 +47,36 @@ def conic_mkl(factors, y, t, U, A=None):
     return unit * problem.solve(
         solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9, max_iter=500
     )
+
+
+def absent_problem(seed, ratio, n=24, m=4):
+    """Return kernels with a share of absent rows, factors, mask and labels; nobody has nothing."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    observed = rng.random((n, m)) >= ratio
+    observed[np.arange(n), rng.integers(0, m, n)] = True
+    signal = np.outer(y, rng.uniform(0.0, 0.6, m))
+    _, factors = random_kernels(rng, n, m)
+    factors = [(F + signal[:, [p]]) * observed[:, [p]] for p, F in enumerate(factors)]
+    return np.array([F @ F.T for F in factors]), factors, observed, y
+
+
+def primal_mkl(factors, y, C, tau, kappa=1.0):
+    """Return the optimum and the norms of l1-norm MKL with margins, in explicit features.
+
+    min  kappa / 2 sum_p |w_p|^2 / g_p + C sum_i xi_i,  y_i f_i >= tau_i (1 - xi_i),  sum_p g_p = 1
+    """
+    import cvxpy as cp
+
+    w = [cp.Variable(F.shape[1]) for F in factors]
+    g = cp.Variable(len(factors), nonneg=True)
+    xi = cp.Variable(len(y), nonneg=True)
+    score = sum(F @ v for F, v in zip(factors, w, strict=True)) + cp.Variable()
+    size = sum(cp.quad_over_lin(v, g[p]) for p, v in enumerate(w))
+    problem = cp.Problem(
+        cp.Minimize(0.5 * kappa * size + C * cp.sum(xi)),
+        [cp.multiply(y, score) >= cp.multiply(tau, 1 - xi), cp.sum(g) == 1],
+    )
+    value = problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    return value, np.array([np.linalg.norm(v.value) for v in w])

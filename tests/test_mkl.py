@@ -19,6 +19,11 @@ CLASSIFIERS = [
     kq.SimpleMKLClassifier,
     kq.LpMKLClassifier,
     kq.MatrixNormMKLClassifier,
+    kq.ConvexAbsentMKLClassifier,
+    kq.IterativeAbsentMKLClassifier,
+    kq.PenalizedAbsentMKLClassifier,
+    kq.MaxMarginAbsentClassifier,
+    kq.LocalizedMKLClassifier,
     kq.SampleAdaptiveMKLClassifier,
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
@@ -110,7 +115,9 @@ def test_simple_mkl_finds_the_relevant_view():
     assert [name.split("__")[0] for name in model.kernel_names_] == list(X.names)
 
 
-@every_classifier
+@pytest.mark.parametrize(
+    "classifier", [each for each in CLASSIFIERS if each is not kq.LocalizedMKLClassifier]
+)
 def test_score_is_the_sum_over_kernels(classifier):
     rng = np.random.default_rng(3)
     K, _ = random_kernels(rng, 50, 3)
@@ -235,7 +242,7 @@ def test_low_rank_kernels_at_large_penalties(classifier, C):
     )
     model = classifier(C, kernels="linear").fit(X, y)
     assert model.converged_
-    assert model.n_smo_iter_ < 1_000_000
+    assert model.n_smo_iter_ < 100_000 * model.n_solves_
 
 
 def test_history_ends_with_the_solution():

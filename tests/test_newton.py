@@ -10,7 +10,7 @@ from kernelquilt.optim.qp import solve_qp
 from kernelquilt.optim.weights import Polytope, Simplex
 from kernelquilt.view_kernels import ViewKernels
 from kernelquilt.view_transformer import ViewTransformer
-from problems import conic_mkl, random_problem
+from problems import absent_problem, conic_mkl, random_problem
 
 
 def everything(m):
@@ -219,3 +219,14 @@ def test_qp_equals_conic_solver(seed):
     assert 0.5 * x @ H @ x + c @ x == pytest.approx(expected, rel=1e-7, abs=1e-7)
     assert x.sum() == pytest.approx(1.0, abs=1e-12)
     assert (x >= 0).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_start_at_a_vertex_that_some_samples_do_not_see(seed):
+    """Only the vertex has a bad bound; the point next to it may already be good enough."""
+    K, _, observed, y = absent_problem(seed, 0.5, n=40, m=3)
+    for p in range(3):
+        margins = np.where(observed[:, p], 1.0, 1e-3)
+        machine = StackSVM(K, y, margins, 0.1 / margins)
+        solution = newton(machine, everything(3), tol=1e-3, max_iter=200, weights=np.eye(3)[p])
+        assert solution.converged

@@ -16,6 +16,8 @@ CLASSIFIERS = [
     kq.SimpleMKLClassifier(tol=1e-6),
     kq.LpMKLClassifier(p=1.2, tol=1e-6),
     kq.LpMKLClassifier(p=2.0, tol=1e-6),
+    kq.ConvexAbsentMKLClassifier(tol=1e-6),
+    kq.LocalizedMKLClassifier(tol=1e-6),
     kq.SampleAdaptiveMKLClassifier(m0=2, tol=1e-6),
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=str)
@@ -158,3 +160,19 @@ def test_bad_searches(samples):
         kq.mkl_path(kq.SimpleMKLClassifier(), X, y, Cs=[])
     with pytest.raises(ValueError, match="Invalid parameter 'p'"):
         kq.mkl_path(kq.SimpleMKLClassifier(), X, y, Cs=CS, ps=[2.0])
+
+
+def test_path_with_weights_learned_elsewhere(samples):
+    X, y = samples
+    classifier = kq.LpMKLClassifier(p=1.2, C_weights=0.1, tol=1e-6)
+    models = kq.mkl_path(classifier, X, y, Cs=CS)
+    np.testing.assert_allclose(models[-1].weights_, models[0].weights_, atol=1e-4)
+    for C, model in zip(CS, models, strict=True):
+        alone = kq.LpMKLClassifier(C, p=1.2, C_weights=0.1, tol=1e-6).fit(X, y)
+        assert model.objective_ == pytest.approx(alone.objective_, rel=1e-4)
+    grid = {"C": CS, "C_weights": [0.05, 0.5]}
+    ours = kq.MKLSearchCV(kq.SimpleMKLClassifier(tol=1e-6), grid, cv=FOLDS).fit(X, y)
+    theirs = GridSearchCV(kq.SimpleMKLClassifier(tol=1e-6), grid, cv=FOLDS).fit(X, y)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=0.02
+    )

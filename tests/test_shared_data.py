@@ -28,8 +28,17 @@ def load(name):
 
 @pytest.mark.parametrize("name", ["three_sources", "breast_tcga", "cll_multiomics"])
 @pytest.mark.parametrize(
-    "classifier", [kq.ObservedFractionMKLClassifier, kq.SimpleMKLClassifier, kq.LpMKLClassifier]
+    "classifier",
+    [
+        kq.ObservedFractionMKLClassifier,
+        kq.SimpleMKLClassifier,
+        kq.LpMKLClassifier,
+        kq.IterativeAbsentMKLClassifier,
+        kq.PenalizedAbsentMKLClassifier,
+        kq.MaxMarginAbsentClassifier,
+    ],
 )
+@pytest.mark.filterwarnings("ignore:.*need not converge:sklearn.exceptions.ConvergenceWarning")
 def test_naturally_absent_views(name, classifier):
     X, y = load(name)
     assert not X.observed.all()

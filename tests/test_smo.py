@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelquilt.optim.face import face_optimum
 from kernelquilt.optim.smo import feasible_start, signed_bounds, solve_svm
 from problems import conic_svm, random_kernels, random_problem
 
@@ -171,3 +172,19 @@ def test_any_start_is_made_feasible(seed):
     assert (b >= lower).all()
     assert (b <= upper).all()
     assert abs(b.sum()) <= 1e-12
+
+
+@pytest.mark.parametrize("seed", [12, 19, 45, 93, 105, 138])
+def test_the_face_optimum_of_a_singular_kernel_is_no_worse_than_its_start(seed):
+    """More free samples than the rank allows: the equations then have arbitrary solutions."""
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, 16))
+    n = rank + 1 + int(rng.integers(0, 3))
+    G = rng.standard_normal((n, rank))
+    lower, upper = signed_bounds(
+        np.where(rng.random(n) < 0.5, 1.0, -1.0), 10.0 ** rng.uniform(0, 7)
+    )
+    start = lower + (upper - lower) * rng.uniform(1e-4, 1 - 1e-4, n)
+    f = rng.normal() + 10.0 ** rng.uniform(-6, 0) * rng.standard_normal(n)
+    steps = face_optimum(G @ G.T, f, start, lower, upper) - start
+    assert f @ steps - 0.5 * np.square(G.T @ steps).sum() >= 0.0

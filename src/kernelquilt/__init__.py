@@ -4,9 +4,20 @@ from kernelquilt import bounds, datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
+from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
+from kernelquilt.mkl.iterative_absent import (
+    IterativeAbsentMKLClassifier,
+    solve_iterative_absent_mkl,
+)
+from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mkl
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
+from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier, solve_max_margin_absent
 from kernelquilt.mkl.path import mkl_path
+from kernelquilt.mkl.penalized_absent import (
+    PenalizedAbsentMKLClassifier,
+    solve_penalized_absent_mkl,
+)
 from kernelquilt.mkl.search import MKLSearchCV
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
 from kernelquilt.mkl.uniform import (
@@ -24,15 +35,20 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CentreKernels",
+    "ConvexAbsentMKLClassifier",
     "Gaussian",
+    "IterativeAbsentMKLClassifier",
     "Jaccard",
     "KernelStack",
     "LatentSemantic",
+    "LocalizedMKLClassifier",
     "LpMKLClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
+    "MaxMarginAbsentClassifier",
     "MultiView",
     "ObservedFractionMKLClassifier",
+    "PenalizedAbsentMKLClassifier",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
     "SimpleMKLClassifier",
@@ -46,8 +62,13 @@ __all__ = [
     "datasets",
     "gaussian_bank",
     "mkl_path",
+    "solve_convex_absent_mkl",
+    "solve_iterative_absent_mkl",
+    "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
+    "solve_max_margin_absent",
+    "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
     "solve_simple_mkl",
     "solve_uniform_mkl",

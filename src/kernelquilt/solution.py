@@ -61,6 +61,16 @@ class Solution:
         KKT residual that `tol` is compared with, for problems whose gap need not close.
     indefinite : ndarray of shape (M,), bool, or False
         Kernels, or sums of kernels, that the duals prove not to be positive semi-definite.
+    slopes : ndarray of shape (M,) or None
+        Minus twice the derivatives of the objective by the weights; ``b'K_p b`` as a rule.
+    simplex_weights : ndarray of shape (M,) or None
+        Kernel weights that sum to one, where `weights` do not.
+    margins : ndarray of shape (n,) or None
+        Margins that were asked of the samples, where the method chooses them in an outer loop.
+    outer_change : float
+        Last change that the outer loop saw.
+    outer_tol : float or None
+        Change that the outer loop had to get down to, None if there is none.
     """
 
     weights: NDArray[np.float64]
@@ -76,6 +86,11 @@ class Solution:
     history: tuple[Step, ...] = ()
     residual: float | None = None
     indefinite: NDArray[np.bool_] | bool = False
+    slopes: NDArray[np.float64] | None = None
+    simplex_weights: NDArray[np.float64] | None = None
+    margins: NDArray[np.float64] | None = None
+    outer_change: float = 0.0
+    outer_tol: float | None = None
 
     @property
     def duality_gap(self) -> float:
@@ -93,25 +108,45 @@ class Solution:
         return self.relative_gap if self.residual is None else self.residual
 
     @property
+    def settled(self) -> bool:
+        """Whether the outer loop, if there is one, meets its tolerance."""
+        return self.outer_tol is None or self.outer_change <= self.outer_tol
+
+    @property
     def converged(self) -> bool:
-        """Whether the relative gap, or the residual if there is one, meets the tolerance."""
-        return self.distance <= self.tol
+        """Whether the gap, or the residual if there is one, and any outer loop meet theirs."""
+        return self.distance <= self.tol and self.settled
 
 
 def warn_unless_converged(name: str, solutions: list[Solution], max_iter: int | None) -> None:
     """Give one ConvergenceWarning that says how far the worst problem is from its tolerance."""
-    failed = [solution for solution in solutions if not solution.converged]
+    failed = [solution for solution in solutions if solution.distance > solution.tol]
     if not failed:
         return
     worst = max(failed, key=lambda solution: solution.distance)
     what = "relative duality gap" if worst.residual is None else "KKT residual"
-    capped = max_iter is not None and worst.n_solves >= max_iter
+    # with an outer loop max_iter counts its iterations
+    capped = max_iter is not None and worst.outer_tol is None and worst.n_solves >= max_iter
     of_problems = f" in {len(failed)} of {len(solutions)} problems" if len(solutions) > 1 else ""
     warnings.warn(
         f"{name} stopped after {worst.n_solves} SVM solves at a {what} of "
         f"{worst.distance:.2g}, above tol={worst.tol:.2g}{of_problems}; "
-        f"{'raise max_iter or tol, ' if capped else 'raise tol, '}lower C, or scale the data or "
-        "the kernels",
+        f"raise {'max_iter or ' if capped else ''}tol, lower C, or scale the data or the kernels",
         ConvergenceWarning,
         stacklevel=3,
+    )
+
+
+def warn_unless_settled(name: str, solutions: list[Solution], what: str, remedy: str) -> None:
+    """Give one ConvergenceWarning about the outer loops that did not meet their tolerance."""
+    failed = [solution for solution in solutions if not solution.settled]
+    if not failed:
+        return
+    worst = max(failed, key=lambda solution: solution.outer_change)
+    of_problems = f" in {len(failed)} of {len(solutions)} problems" if len(solutions) > 1 else ""
+    warnings.warn(
+        f"{name} stopped after {worst.n_iter} outer iterations at {what} of "
+        f"{worst.outer_change:.2g}, above outer_tol={worst.outer_tol:.2g}{of_problems}; {remedy}",
+        ConvergenceWarning,
+        stacklevel=5,
     )

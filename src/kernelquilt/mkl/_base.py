@@ -24,7 +24,14 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite, ch
 from kernelquilt._estimator_views import check_alignment, validate_views
 from kernelquilt._validation import BoolArray, quoted, unchanged_on_error, warn_all_absent
 from kernelquilt.kernels import KernelStack, TrainingRows, as_stack
-from kernelquilt.mkl._problems import BinaryProblem, Prepared, Start, signs_of, votes_of
+from kernelquilt.mkl._problems import (
+    BinaryProblem,
+    Prepared,
+    Start,
+    signs_of,
+    svm_at_weights,
+    votes_of,
+)
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.solution import TINY, Solution, Step, warn_unless_converged
 from kernelquilt.view_kernels import ViewKernels
@@ -52,7 +59,11 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         **_parameter_constraints,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"per_class", "shared"})],
+        "C_weights": [Interval(Real, 0, np.inf, closed="neither"), None],
     }
+
+    # what the kernels depend on, and a path of solves cannot vary
+    _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
 
     @abstractmethod
     def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
@@ -90,16 +101,25 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         K, observed = stack.training_gram()
         self.classes_ = classes
         self.kernel_names_ = stack.names
-        return Prepared(K, observed, classes, codes, self._without_empty(codes, weight, observed))
+        weight = self._without_empty(codes, weight, observed)
+        features = self._gate_features(data, K, observed, weight)
+        return Prepared(K, observed, classes, codes, weight, features)
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
-        """Solve the binary problems, each from a start of its own if there are any."""
+        """Solve the binary problems, each from its start, and return what gave the weights."""
         signs = list(signs_of(data.codes, len(data.classes), self.multi_class))
         if len(signs) > 1 and getattr(self, "weights", "per_class") == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
         problems = [
-            BinaryProblem(data.K, data.observed, sign, np.where(sign == 0.0, 0.0, penalty))
+            BinaryProblem(
+                data.K,
+                data.observed,
+                sign,
+                np.where(sign == 0.0, 0.0, penalty),
+                np.where(sign == 0.0, 0.0, data.sample_weight),
+                features=data.features,
+            )
             for sign in signs
         ]
         if starts is not None:
@@ -107,16 +127,27 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 problem._replace(start=start)
                 for problem, start in zip(problems, starts, strict=True)
             ]
-        solutions: list[Solution] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(self._solve)(problem, self._reporter(number, len(problems)))
+        fits: list[tuple[Solution, Solution]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(self._learn)(problem, self._reporter(number, len(problems)))
             for number, problem in enumerate(problems)
         )
-        self._store(solutions)
-        self._warn_if_indefinite(solutions)
-        # where there is an outer loop, max_iter counts its iterations, not SVM solves
-        cap = None if hasattr(self, "outer_tol") else getattr(self, "max_iter", None)
-        warn_unless_converged(type(self).__name__, solutions, cap)
-        return solutions
+        learned = [weights for weights, _ in fits]
+        self._store([final for _, final in fits])
+        self.converged_ = all(solution.converged for stages in fits for solution in stages)
+        self._warn_if_indefinite(learned)
+        warn_unless_converged(type(self).__name__, learned, getattr(self, "max_iter", None))
+        return learned
+
+    def _learn(
+        self, problem: BinaryProblem, on_step: Callable[[Step], None] | None
+    ) -> tuple[Solution, Solution]:
+        """Return the solution that gives the kernel weights, and the one to predict with."""
+        penalty = getattr(self, "C_weights", None)
+        if penalty is None:
+            solution = self._solve(problem, on_step)
+            return solution, solution
+        learned = self._solve(problem._replace(C=problem.C * (penalty / self.C)), on_step)
+        return learned, svm_at_weights(problem, learned)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of samples.
@@ -136,8 +167,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         check_is_fitted(self, "dual_coef_")
         rows = self._check_rows(X)
         n_classes = len(self.classes_)
-        scores = np.empty((len(rows), len(self.dual_coef_)))
-        size = max(1, PREDICTION_ENTRIES // self.dual_coef_.shape[1])
+        scores = np.empty((len(rows), len(self.intercept_)))
+        size = max(1, PREDICTION_ENTRIES // self.dual_coef_.shape[-1])
         with single_threaded_blas():
             for start in range(0, len(rows), size):
                 part = slice(start, start + size)
@@ -221,6 +252,16 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self.view_kernels_ = view_kernels
         self.training_rows_ = None
         return stack
+
+    def _gate_features(
+        self,
+        data: MultiView | KernelStack,
+        K: NDArray[np.floating],
+        observed: BoolArray,
+        weight: Floats,
+    ) -> Floats | None:
+        """Return what a subclass has to know of the samples beside their kernels, (n, d)."""
+        return None
 
     def _check_rows(self, X: Any) -> Any:
         """Return new samples as the container that `_scores` slices."""
@@ -319,15 +360,14 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self.intercept_ = np.concatenate([np.ravel(solution.intercept) for solution in solutions])
         self.n_support_ = np.count_nonzero(self.dual_coef_, axis=1)
         self.weights_ = gathered("weights")
-        if len(self.dual_coef_) > len(solutions):
-            self.weights_ = np.tile(self.weights_, (len(self.dual_coef_), 1))
+        if len(self.intercept_) > len(solutions):
+            self.weights_ = np.tile(self.weights_, (len(self.intercept_), 1))
         self.objective_ = gathered("objective")
         self.duality_gap_ = gathered("duality_gap")
         self.n_iter_ = max(solution.n_iter for solution in solutions)
         self.n_solves_ = sum(solution.n_solves for solution in solutions)
         self.n_smo_iter_ = sum(solution.n_smo_iter for solution in solutions)
         self.n_passes_ = sum(solution.n_passes for solution in solutions)
-        self.converged_ = all(solution.converged for solution in solutions)
         self.history_ = [solution.history for solution in solutions]
 
     @property

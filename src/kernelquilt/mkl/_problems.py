@@ -1,12 +1,16 @@
 """Binary problems as arrays, and how a multi-class problem is made of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelquilt._validation import BoolArray
+from kernelquilt.optim.certificate import Certificate
+from kernelquilt.optim.machine import StackSVM
+from kernelquilt.solution import Solution
 
 Floats = NDArray[np.float64]
 
@@ -31,15 +35,21 @@ class BinaryProblem(NamedTuple):
         Labels -1 and +1.
     C : ndarray of the shape of y
         Penalty of each sample, 0 for those left out.
+    sample_weight : ndarray of the shape of y
+        How often each sample counts in a mean over the samples, 0 for those left out.
     start : Start
         Where the solver may start.
+    features : ndarray of shape (n, d), or None
+        Inputs of the gates, for methods that weigh kernels sample by sample.
     """
 
     K: NDArray[np.floating]
     observed: BoolArray
     y: Floats
     C: Floats
+    sample_weight: Floats
     start: Start = Start(None, None)
+    features: Floats | None = None
 
     @property
     def allowed(self) -> BoolArray:
@@ -63,6 +73,8 @@ class Prepared(NamedTuple):
         Position of the label of each sample in `classes`.
     sample_weight : ndarray of shape (n,)
         Weight of each sample, 0 for those without any view.
+    features : ndarray of shape (n, d), or None
+        Inputs of the gates, for methods that weigh kernels sample by sample.
     """
 
     K: NDArray[np.floating]
@@ -70,6 +82,27 @@ class Prepared(NamedTuple):
     classes: NDArray[Any]
     codes: NDArray[np.intp]
     sample_weight: Floats
+    features: Floats | None = None
+
+
+def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
+    """Solve the SVM on kernels whose weights were learned, perhaps with other penalties.
+
+    The effort spent on the weights is counted in what is returned.
+    """
+    machine = StackSVM(problem.K, problem.y, np.ones(problem.y.shape), problem.C)
+    certificate = Certificate(machine, lambda q: float(learned.weights @ q), learned.tol, None)
+    point = machine.solve(learned.weights, learned.dual_coef, learned.tol)
+    certificate.record(point)
+    solution = certificate.solution(point)
+    return replace(
+        solution,
+        n_iter=learned.n_iter,
+        n_solves=learned.n_solves + solution.n_solves,
+        n_smo_iter=learned.n_smo_iter + solution.n_smo_iter,
+        n_passes=learned.n_passes + solution.n_passes,
+        history=learned.history,
+    )
 
 
 def signs_of(codes: NDArray[np.intp], n_classes: int, multi_class: str) -> Iterator[Floats]:

@@ -52,7 +52,7 @@ References
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, ClassVar, cast
@@ -92,21 +92,19 @@ class AdaptiveSolution(Solution):
         Kernels that each sample has on.
     active : ndarray of shape (n, M), bool
         Observed kernels with weight that a sample has off.
-    margins : ndarray of shape (n,)
-        Margins asked of the samples.
     patterns : ndarray of shape (n_patterns, M), bool
         Different switches of the samples that took part, absent kernels as in ``h0``.
-    settled : bool
-        Whether the iteration ended by itself.
+    at_rest : bool
+        Whether the iteration ended by itself. As the number of iterations is for the caller to
+        choose, no change of the objective is asked for: `outer_tol` is infinite.
     validation_scores : tuple of float
         Accuracy on the held-out samples by iteration, if there were any.
     """
 
     switches: Bools
     active: Bools
-    margins: Floats
     patterns: Bools
-    settled: bool
+    at_rest: bool
     validation_scores: tuple[float, ...] = ()
 
 
@@ -189,18 +187,20 @@ def solve_sample_adaptive_mkl(
         history.append(Step(it.solution.objective, it.solution.duality_gap, solves))
         if on_step is not None:
             on_step(history[-1])
-    last = {field.name: getattr(it.solution, field.name) for field in fields(Solution)}
-    last |= {
+    work_done = {
         name: sum(getattr(each, name) for each in work)
         for name in ("n_solves", "n_smo_iter", "n_passes")
     }
+    last = replace(
+        it.solution, n_iter=len(history), history=tuple(history), margins=it.margins,
+        outer_tol=np.inf, **work_done,
+    )  # fmt: skip
     return AdaptiveSolution(
-        **last | {"n_iter": len(history), "history": tuple(history)},
+        **vars(last),
         switches=it.switches,
         active=~it.switches & observed & (it.solution.weights > 0),
-        margins=it.margins,
         patterns=problem.patterns(it.switches),
-        settled=it.settled,
+        at_rest=it.settled,
         validation_scores=tuple(scores),
     )
 
@@ -413,7 +413,7 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
             setattr(self, f"{name}_", values if several else values[0])
         patterns = [solution.patterns for solution in adaptive]
         self.patterns_ = patterns if several else patterns[0]
-        self.settled_ = all(solution.settled for solution in adaptive)
+        self.settled_ = all(solution.at_rest for solution in adaptive)
         self.validation_scores_ = [solution.validation_scores for solution in adaptive]
 
     def _scores(self, rows: Any) -> Floats:

@@ -175,8 +175,12 @@ class LpMKLClassifier(BaseMKLClassifier):
         One-vs-rest or one-vs-one for more than two classes.
     weights : {"per_class", "shared"}, default="per_class"
         Whether each of these binary problems has its own weights or all have the same.
+    C_weights : float or None, default=None
+        Penalty at which the kernel weights are learned; None is `C` itself. Where labels are noisy,
+        a small one with a much larger `C` keeps the weights from fitting the noise: they are then
+        held, and one more SVM is solved with `C`, to which `objective_` and `duality_gap_` refer.
     class_weight : dict, "balanced" or None, default=None
-        Factors on `C` by class.
+        Factors on the penalties by class.
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     verbose : int, default=0
@@ -233,6 +237,7 @@ class LpMKLClassifier(BaseMKLClassifier):
         max_iter: int = 200,
         multi_class: str = "ovr",
         weights: str = "per_class",
+        C_weights: float | None = None,
         class_weight: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -245,6 +250,7 @@ class LpMKLClassifier(BaseMKLClassifier):
         self.max_iter = max_iter
         self.multi_class = multi_class
         self.weights = weights
+        self.C_weights = C_weights
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.verbose = verbose

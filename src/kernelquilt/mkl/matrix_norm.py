@@ -64,7 +64,8 @@ from kernelquilt.solution import Solution, Step
 Floats = NDArray[np.float64]
 
 UPDATES = {"exact", "paper_11", "paper_12"}
-START_TOL = 1e-2  # of the lp-MKL problems that only give a start
+RIVAL_TOL = 1e-2  # of the l1-MKL problem that only gives another start
+RIVAL_SOLVES = (3, 4)  # for that problem, and for the descent from there to prove better
 SMALL_GAP = 1e-4  # relative gap that is not worth another start
 
 
@@ -87,8 +88,8 @@ def solve_matrix_norm_mkl(
     """Solve (r, p)-norm MKL (see the module docstring for the objective).
 
     With the default update the objective never rises. If r or p is 1, no weights are given and the
-    relative gap exceeds `tol` and 1e-4, the solutions of lp-MKL with either exponent are tried as
-    starts too, and the best solution is returned with the solves of all.
+    relative gap exceeds `tol` and 1e-4, sparse weights near those of l1-MKL are tried as a start
+    too. The better solution is returned, with the solves of both.
 
     Parameters
     ----------
@@ -133,24 +134,26 @@ def solve_matrix_norm_mkl(
             K, y, p=p, tol=tol, weights=start, dual_coef=dual_coef, on_step=on_step, **lp
         )
 
-    def solve(weights: Floats | None, dual_coef: Floats | None) -> Solution:
+    def solve(weights: Floats | None, dual_coef: Floats | None, max_iter: int) -> Solution:
         algorithm = descent.descend if update == "exact" else descent.follow_published
         return algorithm(
             StackSVM(K, y, margins, penalty / margins), weight_set, tol=tol, max_iter=max_iter,
             weights=weights, dual_coef=dual_coef, on_step=on_step,
         )  # fmt: skip
 
-    solution = solve(weights, dual_coef)
-    several = update == "exact" and min(r, p) == 1.0 and weights is None
-    for exponent in (r, p) if several else ():
-        if solution.relative_gap > max(tol, SMALL_GAP):
-            near = solve_lp_mkl(
-                K, y, p=exponent, tol=max(tol, START_TOL), dual_coef=solution.dual_coef, **lp
-            )
-            other = solve(near.weights, near.dual_coef)
-            better, worse = sorted([solution, other], key=lambda each: each.objective)
-            bound = max(solution.dual_bound, other.dual_bound)
-            solution = descent.with_work_of(replace(better, dual_bound=bound), worse, near)
+    solution = solve(weights, dual_coef, max_iter)
+    may_be_local = update == "exact" and min(r, p) == 1.0 and weights is None
+    if may_be_local and solution.relative_gap > max(tol, SMALL_GAP):
+        lp["max_iter"], trial = np.minimum(RIVAL_SOLVES, max_iter)
+        sparse = solve_lp_mkl(K, y, p=1.0, tol=RIVAL_TOL, dual_coef=solution.dual_coef, **lp)
+        rival = solve(sparse.weights, sparse.dual_coef, trial)
+        work = [sparse]
+        if not rival.converged and rival.objective < solution.objective:
+            work.append(rival)
+            rival = solve(rival.weights, rival.dual_coef, max_iter)
+        better, worse = sorted([solution, rival], key=lambda each: each.objective)
+        bound = max(solution.dual_bound, rival.dual_bound)
+        solution = descent.with_work_of(replace(better, dual_bound=bound), worse, *work)
     return solution
 
 
@@ -174,7 +177,7 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         converge, and the second one has another scale, that is, another C.
     init : {"auto", "uniform", "random", "lp"}, default="auto"
         Weights to start from: equal, random, or those of lp-MKL with exponent `p`. "auto" is
-        "uniform", with more starts if r or p is 1 and the gap leaves room for better solutions;
+        "uniform", with another start if r or p is 1 and the gap leaves room for better solutions;
         even then the best one need not be found.
     kernels : str, callable, list or dict, default="gaussian"
         Kernels of the views, as in `ViewKernels`; "precomputed" for plain arrays of kernels of
@@ -189,8 +192,12 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         One-vs-rest or one-vs-one for more than two classes.
     weights : {"per_class", "shared"}, default="per_class"
         Whether each of these binary problems has its own weights or all have the same.
+    C_weights : float or None, default=None
+        Penalty at which the kernel weights are learned; None is `C` itself. Where labels are noisy,
+        a small one with a much larger `C` keeps the weights from fitting the noise: they are then
+        held, and one more SVM is solved with `C`, to which `objective_` and `duality_gap_` refer.
     class_weight : dict, "balanced" or None, default=None
-        Factors on `C` by class.
+        Factors on the penalties by class.
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     random_state : int, RandomState instance or None, default=None
@@ -257,6 +264,7 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         max_iter: int = 200,
         multi_class: str = "ovr",
         weights: str = "per_class",
+        C_weights: float | None = None,
         class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -273,6 +281,7 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         self.max_iter = max_iter
         self.multi_class = multi_class
         self.weights = weights
+        self.C_weights = C_weights
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state

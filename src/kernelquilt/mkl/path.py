@@ -95,13 +95,13 @@ def _starts(
 ) -> list[Start] | None:
     """Return where the binary problems of a candidate may start, None for nowhere.
 
-    The weights carry over only if nothing but C changes, because another exponent means another
-    set of weights.
+    The weights carry over only if nothing but penalties change, because another exponent means
+    another set of weights.
     """
     changed = {name for name in candidate if candidate[name] != before.get(name)}
-    if not changed <= {"C", "p", "r"}:
+    if not changed <= {"C", "C_weights", "p", "r"}:
         return None
+    same_set = changed <= {"C", "C_weights"}
     return [
-        Start(solution.weights if changed <= {"C"} else None, solution.dual_coef)
-        for solution in solutions
+        Start(solution.weights if same_set else None, solution.dual_coef) for solution in solutions
     ]

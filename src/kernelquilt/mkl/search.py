@@ -216,7 +216,7 @@ def _solver_parameters(
     candidate: Mapping[str, Any], classifier: BaseMKLClassifier, prefix: str
 ) -> dict[str, Any]:
     """Return the parameters of a candidate without their prefix."""
-    usable = set(classifier.get_params(deep=False)) - {"kernels", "views"}
+    usable = set(classifier.get_params(deep=False)) - classifier._data_parameters
     foreign = [
         name
         for name in candidate

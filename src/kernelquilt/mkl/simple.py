@@ -152,8 +152,12 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         One-vs-rest or one-vs-one for more than two classes.
     weights : {"per_class", "shared"}, default="per_class"
         Whether each of these binary problems has its own weights or all have the same.
+    C_weights : float or None, default=None
+        Penalty at which the kernel weights are learned; None is `C` itself. Where labels are noisy,
+        a small one with a much larger `C` keeps the weights from fitting the noise: they are then
+        held, and one more SVM is solved with `C`, to which `objective_` and `duality_gap_` refer.
     class_weight : dict, "balanced" or None, default=None
-        Factors on `C` by class.
+        Factors on the penalties by class.
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     verbose : int, default=0
@@ -210,6 +214,7 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         solver: str = "newton",
         multi_class: str = "ovr",
         weights: str = "per_class",
+        C_weights: float | None = None,
         class_weight: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -222,6 +227,7 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         self.solver = solver
         self.multi_class = multi_class
         self.weights = weights
+        self.C_weights = C_weights
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.verbose = verbose

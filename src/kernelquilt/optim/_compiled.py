@@ -74,6 +74,20 @@ def combine_rows(K, active, weights, wanted, have, combined):  # type: ignore[no
 
 
 @compiled
+def combine_gated(K, gates, out):  # type: ignore[no-untyped-def]
+    """Write ``sum_m gates[m, i] gates[m, j] K[m, i, j]`` into `out`."""
+    n = out.shape[0]
+    for i in range(n):
+        for j in range(n):
+            out[i, j] = 0.0
+        for m in range(K.shape[0]):
+            gate = gates[m, i]
+            if gate != 0.0:
+                for j in range(n):
+                    out[i, j] += (gate * gates[m, j]) * K[m, i, j]
+
+
+@compiled
 def accumulate_rows(K, rows, steps, products):  # type: ignore[no-untyped-def]
     """Add ``sum_r steps[r] K[p, rows[r], :]`` to ``products[p]`` for every kernel p."""
     n = products.shape[1]

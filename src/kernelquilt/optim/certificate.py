@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelquilt.optim.machine import Point, StackSVM
+from kernelquilt.optim.machine import Machine, Point
 from kernelquilt.optim.smo import clearly_negative
 from kernelquilt.solution import TINY, Solution, Step
 
@@ -20,7 +20,7 @@ class Certificate:
 
     Parameters
     ----------
-    machine : StackSVM
+    machine : Machine
         The SVM whose solves are counted.
     support : callable
         Returns the largest ``d'q`` over the weight set, for q of shape (M,).
@@ -32,7 +32,7 @@ class Certificate:
 
     def __init__(
         self,
-        machine: StackSVM,
+        machine: Machine,
         support: Callable[[Floats], float],
         tol: float,
         on_step: Callable[[Step], None] | None,
@@ -77,4 +77,5 @@ class Certificate:
             n_passes=self.machine.n_passes,
             history=tuple(self.history),
             indefinite=clearly_negative(point.q, point.b, self.machine.diag),
+            slopes=point.q,
         )

@@ -11,6 +11,21 @@ def diagonals(K: NDArray[np.floating]) -> Floats:
     return np.ascontiguousarray(np.diagonal(K, axis1=1, axis2=2), dtype=np.float64)
 
 
+def quadratic_forms(K: NDArray[np.floating], b: Floats) -> Floats:
+    """Return ``b'K_p b`` for every kernel, shape (M,); only the rows with duals are read."""
+    support = np.flatnonzero(b)
+    return np.array([b[support] @ (kernel[support] @ b) for kernel in K])
+
+
+def combined_product(K: NDArray[np.floating], weights: Floats, b: Floats) -> Floats:
+    """Return ``sum_p weights[p] K_p b``, shape (n,); only the rows with duals are read."""
+    support = np.flatnonzero(b)
+    total = np.zeros(len(b))
+    for p in np.flatnonzero(weights):
+        total += weights[p] * (b[support] @ K[p, support])
+    return total
+
+
 class CombinedKernel:
     """Rows of ``sum_p weights[p] K[p]``, each built when it is first needed.
 

@@ -45,13 +45,12 @@ from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.certificate import Certificate
 from kernelquilt.optim.machine import Point, StackSVM
 from kernelquilt.optim.qp import solve_qp
-from kernelquilt.optim.weights import Simplex
+from kernelquilt.optim.weights import LP_OPTIONS, Simplex
 from kernelquilt.solution import TINY, Solution, Step
 
 Floats = NDArray[np.float64]
 
 LEVEL = 0.5  # between the lower bound (0) and the best value (1)
-LP_TOLERANCE = 1e-10  # the smallest that HiGHS takes
 SAME = 1e-13  # weights that differ by no more are the same
 PATIENCE = 50  # solves within which the gap has to shrink by a percent; a handful is usual
 
@@ -101,10 +100,7 @@ class Cuts:
             b_eq=np.ones(1),
             bounds=[(0.0, None)] * m + [(None, None)],
             method="highs",
-            options={
-                "primal_feasibility_tolerance": LP_TOLERANCE,
-                "dual_feasibility_tolerance": LP_TOLERANCE,
-            },
+            options=LP_OPTIONS,
         )
         if result.x is None:
             return None, -np.inf

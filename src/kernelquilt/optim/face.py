@@ -28,16 +28,17 @@ def face_optimum(K: Floats, f: Floats, start: Floats, lower: Floats, upper: Floa
     start, lower, upper : ndarrays of shape (n,)
         Where the samples are, strictly between their bounds.
     """
-    target, reached = _towards_optimum(K, f, start, lower, upper)
-    if reached:
-        return target
-    flat = slide(low_rank_factor(K), f, start, lower, upper)
-    further, _ = _towards_optimum(K, f - K @ (flat - start), flat, lower, upper)
 
     def gain(point: Floats) -> float:
         steps = point - start
         return float(f @ steps - 0.5 * steps @ K @ steps)
 
+    target, reached = _towards_optimum(K, f, start, lower, upper)
+    # a nearly singular system may send the samples anywhere within their bounds
+    if reached and gain(target) > 0.0:
+        return target
+    flat = slide(low_rank_factor(K), f, start, lower, upper)
+    further, _ = _towards_optimum(K, f - K @ (flat - start), flat, lower, upper)
     return max((start, target, flat, further), key=gain)
 
 

@@ -13,6 +13,7 @@ it combines only the rows of the kernel that the SVM looks at.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,47 @@ class Point:
     intercept: Floats
     dual: float
     primal: float
+
+
+class Machine(Protocol):
+    """What a solver over the weights asks of the SVM inside."""
+
+    n_solves: int
+    n_smo_iter: int
+    n_passes: float
+    diag: Floats
+
+    def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
+        """Solve for one weight vector (M,), to a tenth of the relative gap `tol`."""
+
+    def hessian(self, point: Point) -> Floats:
+        """Return the second derivatives by the weights at the point solved last, (M, M)."""
+
+
+def response(block: Floats, slopes: Floats) -> Floats:
+    """Return the curvature that the free duals add when the weights move.
+
+    Parameters
+    ----------
+    block : ndarray of shape (k, k)
+        Kernel of the free samples.
+    slopes : ndarray of shape (k, M)
+        Derivatives of their scores by the weights, the duals held.
+
+    Returns
+    -------
+    curvature : ndarray of shape (M, M)
+        With ``L L' = block``, the Gram matrix of the columns of ``Z = L^-1 slopes`` after their
+        component along ``L^-1 1`` is removed; zero if there is nothing to move.
+    """
+    factor = jittered_cholesky(block) if len(block) > 1 else None
+    if factor is None:
+        return np.zeros((slopes.shape[1], slopes.shape[1]))
+    right = np.column_stack([slopes, np.ones(len(block))])
+    Z = solve_triangular(factor, right, lower=True, check_finite=False)
+    columns, along = Z[:, :-1], Z[:, -1]
+    columns = columns - np.outer(along, (along @ columns) / (along @ along))
+    return np.asarray(columns.T @ columns)
 
 
 class StackSVM:
@@ -122,25 +164,13 @@ class StackSVM:
         return self._point(weights, b, self._updated(products, b - before))
 
     def hessian(self, point: Point) -> Floats:
-        """Return the generalised Hessian of J at the point solved last, shape (M, M).
-
-        With F the free samples, ``L L' = K_FF`` and ``Z = L^-1 [K_1 b, ..., K_M b]_F``, it is the
-        Gram matrix of the columns of Z after their component along ``L^-1 1`` is removed.
-        """
+        """Return the generalised Hessian of J at the point solved last, shape (M, M)."""
         total = np.zeros((len(self.K), len(self.K)))
         for row, b in enumerate(point.b):
             up, down = may_move(b, self.lower[row], self.upper[row])
             free = np.flatnonzero(up & down)
-            if len(free) < 2 or self._kernel is None:
-                continue
-            factor = jittered_cholesky(self._kernel.block(free))
-            if factor is None:
-                continue
-            right = np.column_stack([point.products[row][:, free].T, np.ones(len(free))])
-            Z = solve_triangular(factor, right, lower=True, check_finite=False)
-            columns, along = Z[:, :-1], Z[:, -1]
-            columns = columns - np.outer(along, (along @ columns) / (along @ along))
-            total += columns.T @ columns
+            if len(free) > 1 and self._kernel is not None:
+                total += response(self._kernel.block(free), point.products[row][:, free].T)
         return total
 
     def _solve_one(

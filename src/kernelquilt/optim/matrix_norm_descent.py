@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from kernelquilt.optim.certificate import Certificate
 from kernelquilt.optim.machine import Point, StackSVM
 from kernelquilt.optim.matrix_norm_step import MatrixNormSet, log_sum_exp
-from kernelquilt.optim.newton import FLOOR_SHARE, MAX_FLOOR, _line_search
+from kernelquilt.optim.newton import FLOOR_SHARE, MAX_FLOOR, line_search
 from kernelquilt.solution import Solution, Step
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ def descend(
         floor = np.minimum(level * equal, u)
         found = None
         if len(certificate.history) > 1:
-            found = _line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
+            found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
             if found is None and machine.n_solves >= max_iter:
                 break
         if found is None:

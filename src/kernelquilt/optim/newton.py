@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.certificate import Certificate
-from kernelquilt.optim.machine import Point, StackSVM
+from kernelquilt.optim.machine import Machine, Point
 from kernelquilt.optim.weights import WeightSet
 from kernelquilt.solution import TINY, Solution, Step
 
@@ -38,7 +38,7 @@ MAX_FLOOR = 0.02  # in units of the start
 
 @single_threaded_blas()
 def newton(
-    machine: StackSVM,
+    machine: Machine,
     weight_set: WeightSet,
     *,
     tol: float,
@@ -51,7 +51,7 @@ def newton(
 
     Parameters
     ----------
-    machine : StackSVM
+    machine : Machine
         The SVM with its kernels.
     weight_set : WeightSet
         Where the weights may lie.
@@ -74,14 +74,15 @@ def newton(
     u = start if weights is None else weight_set.coordinates(weights)
     point = machine.solve(weight_set.weights(u), dual_coef, tol)
     certificate = Certificate(machine, weight_set.support, tol, on_step)
-    step = 1.0
+    share, step = MAX_FLOOR, 1.0
     while certificate.record(point) > tol and machine.n_solves < max_iter:
-        share = min(MAX_FLOOR, FLOOR_SHARE * max(certificate.gap(point), tol))
+        share = min(share, FLOOR_SHARE * max(certificate.gap(point), tol))
         floor = share * start
-        if (u < floor).any():  # only where the given start was sparse
+        if (u < 0.5 * floor).any():  # only where the given start was sparse
             u = (1.0 - share) * u + floor
             point = machine.solve(weight_set.weights(u), point, tol)
-        found = _line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
+            continue
+        found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
         if found is None:
             break
         u, point, step = found
@@ -97,8 +98,8 @@ def newton(
     return certificate.solution(point)
 
 
-def _line_search(
-    machine: StackSVM,
+def line_search(
+    machine: Machine,
     weight_set: WeightSet,
     u: Floats,
     point: Point,

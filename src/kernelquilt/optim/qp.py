@@ -2,16 +2,20 @@ r"""Dense quadratic programmes with a handful of variables.
 
 .. math:: \min_x \tfrac12 x'Hx + c'x \quad\text{s.t.}\quad Gx \le h, \; Ax = b
 
-by Mehrotra's predictor-corrector interior point method, followed by one solve on the constraints
-found active, which makes vanishing variables exactly zero and the rest exact to rounding.
+by Mehrotra's predictor-corrector interior point method, followed by solves on the constraints found
+active, which make vanishing variables exactly zero and the rest exact to rounding.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 MAX_ITER = 60
+MAX_ROUNDS = 10
+FEASIBLE = 1e-10
+CLOSE = 1e-9  # difference in value that is worth exactly vanishing variables
 TOLERANCE = 1e-11
 SHORTEN = 0.995
 
@@ -38,91 +42,63 @@ def solve_qp(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -
     scale = max(float(np.abs(c).max()), 1e-300)
     H, c = H / scale, c / scale
     x, slack, dual = _interior_point(H, c, G, h, A, b)
-    active = slack < dual
-    snapped = _solve_on_active(H, c, G[active], h[active], A, b)
-    feasible = (G @ snapped <= h + 1e-10).all() and np.abs(A @ snapped - b).max(initial=0.0) < 1e-10
+    return _polished(H, c, G, h, A, b, x, slack < dual)
+
+
+def _polished(
+    H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats, x: Floats, active: Bools
+) -> Floats:
+    """Return the exact solution if the active constraints can be found in a few rounds, else x."""
 
     def value(point: Floats) -> float:
         return float(0.5 * point @ H @ point + c @ point)
 
-    return snapped if feasible and value(snapped) <= value(x) + 1e-9 else x
+    for _ in range(MAX_ROUNDS):
+        snapped, multipliers = _solve_on_active(H, c, G[active], h[active], A, b)
+        if np.abs(A @ snapped - b).max(initial=0.0) >= FEASIBLE:
+            return x
+        violated = G @ snapped > h + FEASIBLE
+        wrong = np.zeros(len(h), dtype=np.bool_)
+        wrong[active] = multipliers < -FEASIBLE
+        if not violated.any() and (not wrong.any() or value(snapped) <= value(x) + CLOSE):
+            x = snapped
+            if not wrong.any():
+                break
+        active = (active & ~wrong) | violated
+    return x
 
 
 def _interior_point(
     H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return the primal point, the slacks and the multipliers of the inequalities."""
-    m, k, e = len(c), len(h), len(b)
-    x = np.zeros(m)
-    slack = np.maximum(h, 1.0)
-    dual = np.ones(k)
-    multiplier = np.zeros(e)
-    ridge = 1e-14 * np.eye(m)
-    for _ in range(MAX_ITER):
-        residual_dual = H @ x + c + G.T @ dual + A.T @ multiplier
-        residual_in = G @ x + slack - h
-        residual_eq = A @ x - b
-        mu = float(slack @ dual) / k
-        if max(mu, *(np.abs(r).max(initial=0.0) for r in
-                     (residual_dual, residual_in, residual_eq))) < TOLERANCE:  # fmt: skip
-            break
-        system = np.zeros((m + e, m + e))
-        system[:m, :m] = H + ridge + (G.T * (dual / slack)) @ G
-        system[:m, m:] = A.T
-        system[m:, :m] = A
+    from kernelquilt.optim._compiled_programmes import interior_point
 
-        def direction(
-            complementarity: Floats,
-            system: Floats = system,
-            slack: Floats = slack,
-            dual: Floats = dual,
-            residual_dual: Floats = residual_dual,
-            residual_in: Floats = residual_in,
-            residual_eq: Floats = residual_eq,
-        ) -> tuple[Floats, Floats, Floats, Floats]:
-            right = np.concatenate([
-                -residual_dual - G.T @ ((dual * residual_in - complementarity) / slack),
-                -residual_eq,
-            ])  # fmt: skip
-            try:
-                solution = np.linalg.solve(system, right)
-            except np.linalg.LinAlgError:
-                solution = np.linalg.lstsq(system, right, rcond=None)[0]
-            dx, d_multiplier = solution[:m], solution[m:]
-            d_slack = -residual_in - G @ dx
-            return dx, d_slack, -(complementarity + dual * d_slack) / slack, d_multiplier
-
-        _, d_slack, d_dual, _ = direction(slack * dual)
-        length = min(_longest(slack, d_slack), _longest(dual, d_dual))
-        mu_affine = float((slack + length * d_slack) @ (dual + length * d_dual)) / k
-        centring = (mu_affine / mu) ** 3 * mu
-        dx, d_slack, d_dual, d_multiplier = direction(slack * dual + d_slack * d_dual - centring)
-        length = min(1.0, SHORTEN * min(_longest(slack, d_slack), _longest(dual, d_dual)))
-        x = x + length * dx
-        slack = slack + length * d_slack
-        dual = dual + length * d_dual
-        multiplier = multiplier + length * d_multiplier
-    return x, slack, dual
+    arrays = [np.ascontiguousarray(array) for array in (H, c, G, h, A, b)]
+    for ridge in (0.0, 1e-10):
+        try:
+            arrays[0] = arrays[0] + ridge * np.eye(len(c))
+            return interior_point(*arrays, TOLERANCE, SHORTEN, MAX_ITER)
+        except np.linalg.LinAlgError:  # a singular step, which a little curvature prevents
+            continue
+    raise np.linalg.LinAlgError("the quadratic programme has no step")
 
 
-def _longest(values: Floats, steps: Floats) -> float:
-    """Return the longest step up to about 1 that keeps all values non-negative."""
-    shrinking = steps < 0
-    ratios = values[shrinking] / -steps[shrinking]
-    return min(1.0 / SHORTEN, float(ratios.min(initial=np.inf)))
+def _solve_on_active(
+    H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats
+) -> tuple[Floats, Floats]:
+    """Solve with the inequalities as equalities, and return x and their multipliers.
 
-
-def _solve_on_active(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -> Floats:
-    """Solve with the given inequalities as equalities; bounds on one variable hold exactly."""
+    Bounds on one variable hold exactly.
+    """
     m = len(c)
-    bounds = np.flatnonzero(np.count_nonzero(G, axis=1) == 1)
+    is_bound = np.count_nonzero(G, axis=1) == 1
+    bounds, others = np.flatnonzero(is_bound), np.flatnonzero(~is_bound)
     held = np.argmax(G[bounds] != 0, axis=1)
     x = np.zeros(m)
     x[held] = h[bounds] / G[bounds, held]
     keep = np.ones(m, dtype=np.bool_)
     keep[held] = False
-    others = np.ones(len(h), dtype=np.bool_)
-    others[bounds] = False
     constraints = np.vstack([A, G[others]])
     right = np.concatenate([-(c + H @ x)[keep], np.concatenate([b, h[others]]) - constraints @ x])
     size, k = int(keep.sum()), len(constraints)
@@ -130,5 +106,10 @@ def _solve_on_active(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: F
     system[:size, :size] = H[np.ix_(keep, keep)]
     system[:size, size:] = constraints[:, keep].T
     system[size:, :size] = constraints[:, keep]
-    x[keep] = np.linalg.lstsq(system, right, rcond=1e-15)[0][:size]
-    return x
+    solution = np.linalg.lstsq(system, right, rcond=1e-15)[0]
+    x[keep] = solution[:size]
+    multipliers = np.empty(len(h))
+    multipliers[others] = solution[size + len(b) :]
+    pull = c + H @ x + constraints.T @ solution[size:]
+    multipliers[bounds] = -pull[held] / G[bounds, held]
+    return x, multipliers

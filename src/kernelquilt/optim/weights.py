@@ -17,6 +17,16 @@ from kernelquilt.optim.qp import solve_qp
 
 Floats = NDArray[np.float64]
 
+MAX_PIVOTS_SHARE = (
+    4  # of the simplex method, in units of rows and columns; a few per column is usual
+)
+SHORT = 1e-10  # of the constraints that its rounding may leave open
+DOMINATION_ENTRIES = 2**23  # held at a time while constraints are compared
+LP_OPTIONS = {  # the smallest tolerances that HiGHS takes
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+
 
 class WeightSet(Protocol):
     """What a solver asks of a set of weights; M is the number of kernels."""
@@ -54,7 +64,7 @@ class WeightSet(Protocol):
 class _OwnCoordinates:
     """Weights that are their own coordinates."""
 
-    can_vanish = True
+    can_vanish: bool = True
 
     def weights(self, u: Floats) -> Floats:
         """Return the coordinates."""
@@ -158,9 +168,11 @@ class Polytope(_OwnCoordinates):
     ----------
     A : ndarray of shape (k, M)
         Non-negative; a row is one constraint. Rows that others dominate are dropped.
+    can_vanish : bool, default=True
+        Whether weights may be zero at the optimum.
     """
 
-    def __init__(self, A: Floats) -> None:
+    def __init__(self, A: Floats, *, can_vanish: bool = True) -> None:
         A = np.asarray(A, dtype=np.float64)
         if A.ndim != 2 or not (A >= 0).all():
             raise ValueError("A must be a two-dimensional array without negative entries")
@@ -168,6 +180,7 @@ class Polytope(_OwnCoordinates):
         if not self.allowed.any():
             raise ValueError("every column of A is zero: no weight is bounded")
         self.A: Floats = _undominated(A)
+        self.can_vanish = can_vanish
 
     def start(self) -> Floats:
         """Return equal weights, as large as the constraints allow."""
@@ -175,15 +188,21 @@ class Polytope(_OwnCoordinates):
 
     def support(self, q: Floats) -> float:
         """Return the value of one small linear programme, from its dual so that it is safe."""
+        return float(self.multipliers(q).sum())
+
+    def multipliers(self, q: Floats) -> Floats:
+        """Return the ``z >= 0`` (k,) with the smallest sum and ``A'z >= q`` where allowed."""
         q = np.where(self.allowed, np.maximum(q, 0.0), 0.0)
         top = float(q.max())
         if top == 0.0:
-            return 0.0
-        result = linprog(np.ones(len(self.A)), A_ub=-self.A.T, b_ub=-q / top, method="highs")
-        z = np.maximum(result.x, 0.0)
-        covered = self.A.T @ z
-        needed = q > 0
-        return top * float(z.sum()) * max(1.0, float((q[needed] / top / covered[needed]).max()))
+            return np.zeros(len(self.A))
+        z = _packing_multipliers(self.A, q / top)
+        # where the solver falls short of A'z >= q by rounding, one constraint makes up for it
+        short = np.maximum(q / top - self.A.T @ z, 0.0)
+        for p in np.flatnonzero(short):
+            k = int(self.A[:, p].argmax())
+            z[k] += short[p] / self.A[k, p]
+        return np.asarray(top * z)
 
     def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
         """Minimise a quadratic model over the polytope."""
@@ -195,15 +214,28 @@ class Polytope(_OwnCoordinates):
         return np.where(negligible, 0.0, u)
 
 
+def _packing_multipliers(A: Floats, q: Floats) -> Floats:
+    """Return the multipliers of ``max q'd`` over ``d >= 0, A d <= 1``, to rounding."""
+    from kernelquilt.optim._compiled_programmes import packing_multipliers
+
+    z, optimal = packing_multipliers(A, q, MAX_PIVOTS_SHARE * sum(A.shape))
+    if optimal and float(np.maximum(q - A.T @ z, 0.0).sum()) <= SHORT * float(q.sum()):
+        return np.asarray(z)
+    result = linprog(np.ones(len(A)), A_ub=-A.T, b_ub=-q, method="highs", options=LP_OPTIONS)
+    return np.maximum(result.x, 0.0)
+
+
 def _undominated(A: Floats) -> Floats:
     """Drop repeated rows and rows that are nowhere larger than another row."""
     A = np.unique(A[A.any(axis=1)], axis=0)
-    A = A[np.argsort(-A.sum(axis=1), kind="stable")]
-    kept: list[Floats] = []
-    for row in A:
-        if not kept or not (np.array(kept) >= row).all(axis=1).any():
-            kept.append(row)
-    return np.array(kept)
+    entries = A.astype(np.bool_) if np.isin(A, (0.0, 1.0)).all() else A  # bytes compare faster
+    size = max(1, DOMINATION_ENTRIES // A.size)
+    kept = [
+        # every row is nowhere larger than itself, and none of the others equals it
+        np.count_nonzero((part[:, None] <= entries).all(axis=2), axis=1) == 1
+        for part in np.array_split(entries, -(-len(A) // size))
+    ]
+    return A[np.concatenate(kept)]
 
 
 def _step(
