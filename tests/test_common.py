@@ -34,6 +34,7 @@ CLASSIFIERS = [
     kq.PenalizedAbsentMKLClassifier,
     kq.MaxMarginAbsentClassifier,
     kq.LocalizedMKLClassifier,
+    kq.SampleAdaptiveMKLClassifier,
 ]
 # the samples include one without any view, and not every method is sure to settle on them
 pytestmark = [

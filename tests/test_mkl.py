@@ -24,6 +24,7 @@ CLASSIFIERS = [
     kq.PenalizedAbsentMKLClassifier,
     kq.MaxMarginAbsentClassifier,
     kq.LocalizedMKLClassifier,
+    kq.SampleAdaptiveMKLClassifier,
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
 

@@ -18,6 +18,7 @@ CLASSIFIERS = [
     kq.LpMKLClassifier(p=2.0, tol=1e-6),
     kq.ConvexAbsentMKLClassifier(tol=1e-6),
     kq.LocalizedMKLClassifier(tol=1e-6),
+    kq.SampleAdaptiveMKLClassifier(m0=2, tol=1e-6),
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=str)
 

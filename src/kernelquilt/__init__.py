@@ -3,6 +3,7 @@
 from kernelquilt import bounds, datasets
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
+from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
 from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
 from kernelquilt.mkl.iterative_absent import (
     IterativeAbsentMKLClassifier,
@@ -48,6 +49,7 @@ __all__ = [
     "MultiView",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
+    "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
     "SimpleMKLClassifier",
     "Solution",
@@ -67,6 +69,7 @@ __all__ = [
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
     "solve_penalized_absent_mkl",
+    "solve_sample_adaptive_mkl",
     "solve_simple_mkl",
     "solve_uniform_mkl",
 ]
