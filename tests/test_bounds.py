@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
-from kernelquilt.bounds import lp_mkl_bound, rp_mkl_bound
+from kernelquilt.bounds import absent_mkl_bound, lp_mkl_bound, rp_mkl_bound
 
 
 def ones(n=100, M=8):
@@ -63,3 +63,48 @@ def test_bad_numbers(bad):
         lp_mkl_bound(ones(10, 2), **bad)
     with pytest.raises(ValueError, match="r must be"):
         rp_mkl_bound(ones(10, 2), r=0.0, p=2.0)
+
+
+@pytest.mark.parametrize("formulation", ["exact", "shared_coef"])
+def test_absent_bound_by_hand(formulation):
+    X, y = kq.datasets.make_multiview(80, 3, random_state=0)
+    X = kq.datasets.make_absent(X, 0.5, random_state=0)
+    model = kq.ConvexAbsentMKLClassifier(2.0, formulation=formulation).fit(X, y)
+    bound = absent_mkl_bound(model, X, y, rho=0.5, delta=0.1)
+    stack = kq.ViewKernels().fit_transform(X)
+    K, observed = stack.training_gram()
+    coef = model.weights_[:, None] * np.broadcast_to(model.dual_coef_, (3, 80))
+    norms = np.sqrt(np.einsum("mi,mij,mj->m", coef, K, coef))
+    mu = 0.5 * norms.sum() ** 2
+    most = observed.sum(axis=0).max()
+    assert bound.mu == pytest.approx(mu)
+    assert bound.largest == pytest.approx(1.0)
+    assert bound.complexity == pytest.approx(2 * np.sqrt(2 * mu) / (80 * 0.5) * np.sqrt(most))
+    assert bound.confidence == pytest.approx(3 * np.sqrt(np.log(10) / 160))
+    assert bound.remainder == pytest.approx(16 / 0.5 * np.sqrt(mu * np.log(40) / 80))
+    signs = np.where(y == model.classes_[1], 1, -1)
+    error = np.mean(signs * model.decision_function(X) <= 0.5)
+    assert bound.margin_error == error
+    assert bound.value == pytest.approx(
+        error + bound.complexity + bound.confidence + bound.remainder
+    )
+    # the same from a stack of the kernels
+    again = kq.ConvexAbsentMKLClassifier(2.0, formulation=formulation).fit(stack, y)
+    assert absent_mkl_bound(again, stack, y, rho=0.5, delta=0.1).value == pytest.approx(bound.value)
+    # no tighter than the weights of the paper, which give a larger mu
+    gamma = model.simplex_weights_
+    assert bound.mu <= 0.5 * (norms[gamma > 0] ** 2 / gamma[gamma > 0]).sum() * (1 + 1e-9)
+
+
+def test_absent_bound_refuses_what_it_is_not_for():
+    X, y = kq.datasets.make_multiview(60, 2, n_classes=3, random_state=0)
+    with pytest.raises(ValueError, match="two classes, got 3"):
+        absent_mkl_bound(kq.SimpleMKLClassifier().fit(X, y), X, y)
+    model = kq.SimpleMKLClassifier().fit(X, y == 1)
+    with pytest.raises(ValueError, match="fitted on 60"):
+        absent_mkl_bound(model, X[:10], y[:10] == 1)
+    for bad in ({"rho": 0.0}, {"delta": 0.5}, {"delta": 0.0}):
+        with pytest.raises(ValueError, match="rho must be positive"):
+            absent_mkl_bound(model, X, y == 1, **bad)
+    with pytest.raises(ValueError, match="depend on the sample"):
+        absent_mkl_bound(kq.LocalizedMKLClassifier().fit(X, y == 1), X, y == 1)

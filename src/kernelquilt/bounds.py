@@ -21,12 +21,23 @@ larger exponent :math:`t_2` is at most 1, and with the smaller one, :math:`t_1`,
 The factor printed in Theorem 2 of [2]_ is the inverse of this one, and the claim that the (r, p)
 bound is lower than both others does not hold.
 
+With absent kernels, for functions with
+:math:`\tfrac12 \sum_p \|w_p\|^2 / \gamma_p \le \mu` for weights :math:`\gamma` of the simplex,
+kernels with :math:`k_p(x, x) \le B`, and :math:`n_p` samples that have kernel p, the error exceeds
+the share of training samples with a margin :math:`y f(x) \le \rho`, with probability at least
+:math:`1 - 3 \delta`, by no more than [3]_
+
+.. math:: \frac{2 \sqrt{2 \mu B}}{n \rho} \max_p \sqrt{n_p} + 3 \sqrt{\frac{\ln (1 / \delta)}{2 n}}
+          + \frac{16}{\rho} \sqrt{\frac{\mu B \ln ((M + 1) / \delta)}{n}} . \qquad (36)
+
 References
 ----------
 .. [1] M. Kloft and G. Blanchard, "The local Rademacher complexity of lp-norm multiple kernel
    learning", NIPS 2011.
 .. [2] Han et al., "Matrix-regularized multiple kernel learning via (r, p) norms", IEEE Transactions
    on Neural Networks and Learning Systems, 2018, Eqs. (29)-(37).
+.. [3] X. Liu et al., "Absent multiple kernel learning algorithms", IEEE TPAMI 42(6), 2020,
+   Theorem 2.
 """
 
 from dataclasses import dataclass
@@ -136,6 +147,90 @@ def rp_mkl_bound(kernels: Any, *, r: float, p: float, radius: float = 1.0) -> Ra
     return RademacherBound(
         factor * inner.value, inner.main, inner.remainder, factor, inner.exponent
     )
+
+
+@dataclass(frozen=True)
+class AbsentBound:
+    """Upper bound of the error of a classifier of absent kernels, and its parts.
+
+    Attributes
+    ----------
+    value : float
+        The bound, the sum of the four parts; above 1 it says nothing.
+    margin_error : float
+        Share of the training samples with a margin of at most rho.
+    complexity, confidence, remainder : float
+        The three terms of (36).
+    mu : float
+        Half the squared sum of the norms, the smallest that the fitted functions allow.
+    largest : float
+        Largest k(x, x) of an observed training sample, B.
+    """
+
+    value: float
+    margin_error: float
+    complexity: float
+    confidence: float
+    remainder: float
+    mu: float
+    largest: float
+
+
+def absent_mkl_bound(
+    model: Any, X: Any, y: Any, *, rho: float = 1.0, delta: float = 0.05
+) -> AbsentBound:
+    """Bound the error of a fitted classifier with absent kernels by (36), as a diagnostic.
+
+    The theorem knows no intercept, which the scores here have, and asks for a mu that does not
+    depend on the sample. The number is usually far above 1.
+
+    Parameters
+    ----------
+    model : fitted binary classifier of this package
+        One whose score is a weighted sum of kernels, the same for all samples.
+    X : array-like, DataFrame, MultiView or KernelStack
+        The training samples, in their order.
+    y : array-like of shape (n,)
+        Their labels.
+    rho : float, default=1.0
+        Margin.
+    delta : float, default=0.05
+        The bound holds with probability ``1 - 3 delta``.
+
+    Returns
+    -------
+    AbsentBound
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(100, 3, random_state=0)
+    >>> X = kq.datasets.make_absent(X, 0.5, random_state=0)
+    >>> model = kq.ConvexAbsentMKLClassifier().fit(X, y)
+    >>> bound = kq.bounds.absent_mkl_bound(model, X, y, rho=1.0, delta=0.05)
+    >>> bound.value > 1
+    True
+    """
+    if not (0.0 < rho < np.inf and 0.0 < delta < 1.0 / 3.0):
+        raise ValueError(
+            f"rho must be positive and delta between 0 and 1/3, got rho={rho} and delta={delta}"
+        )
+    if len(model.classes_) != 2:
+        raise ValueError(f"the bound is for two classes, got {len(model.classes_)}")
+    signs = np.where(np.asarray(y) == model.classes_[1], 1.0, -1.0)
+    margins = signs * model.decision_function(X)
+    norms, largest, counts = model._kernel_sizes(X)
+    n, M = len(signs), len(norms)
+    mu = 0.5 * float(norms.sum()) ** 2
+    margin_error = float(np.mean(margins <= rho))
+    complexity = 2.0 * np.sqrt(2.0 * mu * largest) / (n * rho) * np.sqrt(counts.max())
+    confidence = 3.0 * np.sqrt(np.log(1.0 / delta) / (2.0 * n))
+    remainder = 16.0 / rho * np.sqrt(mu * largest * np.log((M + 1.0) / delta) / n)
+    value = margin_error + complexity + confidence + remainder
+    return AbsentBound(
+        float(value), margin_error, float(complexity), float(confidence), float(remainder),
+        mu, largest,
+    )  # fmt: skip
 
 
 def _check(**numbers: float) -> None:

@@ -62,6 +62,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         "C_weights": [Interval(Real, 0, np.inf, closed="neither"), None],
     }
 
+    _same_weights_for_all: ClassVar[bool] = True  # samples have the same kernel weights
     # what the kernels depend on, and a path of solves cannot vary
     _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
 
@@ -288,6 +289,30 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
             scores += (kernel @ self.dual_coef_.T) * weights[:, m]
         return scores
+
+    def _kernel_sizes(self, X: Any) -> tuple[Floats, float, NDArray[np.intp]]:
+        """Return norms of the functions, the largest k(x, x) and how many samples have a kernel.
+
+        For a binary problem and the training samples X, in their order: shapes (M,), () and (M,).
+        """
+        if not self._same_weights_for_all:
+            raise ValueError(
+                f"the kernels of {type(self).__name__} have weights that depend on the sample, "
+                "which this is not for"
+            )
+        rows = self._check_rows(X)
+        n = self.dual_coef_.shape[-1]
+        if len(rows) != n:
+            raise ValueError(f"X has {len(rows)} samples, but the model was fitted on {n}")
+        needed = np.ones(len(self.kernel_names_), dtype=np.bool_)
+        coef = self.weights_[:, None] * np.broadcast_to(self.dual_coef_, (len(needed), n))
+        norms, largest = np.zeros(len(needed)), 0.0
+        for p, kernel in enumerate(self._kernels_of(rows, needed)):
+            norms[p] = np.sqrt(max(float(coef[p] @ kernel @ coef[p]), 0.0))
+            largest = max(largest, float(kernel.diagonal().max()))
+        views = self.view_kernels_
+        observed = rows.observed if views is None else views.kernel_observed(rows)
+        return norms, largest, np.count_nonzero(observed, axis=0)
 
     def _without_empty(self, codes: Any, weight: Floats, observed: BoolArray) -> Floats:
         """Return the sample weights with 0 for samples that have no view."""

@@ -340,6 +340,7 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
     3
     """
 
+    _same_weights_for_all = False
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMKLClassifier._parameter_constraints,
         "m0": "no_validation",

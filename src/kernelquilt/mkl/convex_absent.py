@@ -72,8 +72,8 @@ FORMULATIONS = {"exact", "shared_coef", "max_min"}
 def solve_convex_absent_mkl(
     K: NDArray[np.floating],
     y: Floats,
-    *,
     observed: BoolArray,
+    *,
     C: float | Floats = 1.0,
     formulation: str = "exact",
     tol: float = 1e-3,

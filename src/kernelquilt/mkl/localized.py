@@ -286,6 +286,7 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
 
+    _same_weights_for_all = False
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMKLClassifier._parameter_constraints,
         "gating": [StrOptions(set(GATINGS))],
