@@ -70,11 +70,38 @@ def packing_multipliers(A, q, max_pivots):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def normal_matrix(H, G, scale):  # type: ignore[no-untyped-def]
-    """Return ``H + G' diag(scale) G``; rows of G may be mostly zero."""
+def _solve_factored(factor, b):  # type: ignore[no-untyped-def]
+    """Solve ``L L' x = b`` in place."""
+    m = b.shape[0]
+    for i in range(m):
+        total = b[i]
+        for j in range(i):
+            total -= factor[i, j] * b[j]
+        b[i] = total / factor[i, i]
+    for i in range(m - 1, -1, -1):
+        b[i] /= factor[i, i]
+        value = b[i]
+        for j in range(i):
+            b[j] -= factor[i, j] * value
+
+
+@compiled
+def _longest(values, steps, limit):  # type: ignore[no-untyped-def]
+    """Return the longest step up to `limit` that keeps all values non-negative."""
+    for i in range(values.shape[0]):
+        if steps[i] < 0.0 and values[i] < -limit * steps[i]:
+            limit = values[i] / -steps[i]
+    return limit
+
+
+@compiled
+def _normal_matrix(H, G, scale, out):  # type: ignore[no-untyped-def]
+    """Write ``H + G' diag(scale) G`` to `out`, with a ridge; rows of G may be mostly zero."""
     k, m = G.shape
-    out = H.copy()
     places = np.empty(m, dtype=np.int64)
+    for a in range(m):
+        for b in range(m):
+            out[a, b] = H[a, b]
     for i in range(k):
         count = 0
         for j in range(m):
@@ -85,74 +112,109 @@ def normal_matrix(H, G, scale):  # type: ignore[no-untyped-def]
             value = scale[i] * G[i, places[a]]
             for b in range(count):
                 out[places[a], places[b]] += value * G[i, places[b]]
-    return out
+    for a in range(m):
+        out[a, a] += 1e-14 * (1.0 + out[a, a])
 
 
 @compiled
-def longest_step(values, steps, limit):  # type: ignore[no-untyped-def]
-    """Return the longest step up to `limit` that keeps all values non-negative."""
-    longest = limit
-    for i in range(values.shape[0]):
-        if steps[i] < 0.0 and values[i] < -longest * steps[i]:
-            longest = values[i] / -steps[i]
-    return longest
+def _residuals(H, c, G, h, a, b, x, slack, dual, nu, out_dual, out_in):  # type: ignore[no-untyped-def]
+    """Write the residuals of stationarity and inequalities; return the largest of all, and two."""
+    k, m = G.shape
+    largest = 0.0
+    for j in range(m):
+        total = c[j] + a[j] * nu
+        for i in range(m):
+            total += H[j, i] * x[i]
+        out_dual[j] = total
+    gap = 0.0
+    for i in range(k):
+        total = slack[i] - h[i]
+        for j in range(m):
+            total += G[i, j] * x[j]
+            out_dual[j] += G[i, j] * dual[i]
+        out_in[i] = total
+        largest = max(largest, abs(total))
+        gap += slack[i] * dual[i]
+    equality = -b
+    for j in range(m):
+        equality += a[j] * x[j]
+        largest = max(largest, abs(out_dual[j]))
+    return max(largest, abs(equality), gap / k), gap / k, equality
 
 
 @compiled
-def interior_point(H, c, G, h, A, b, tolerance, shorten, max_iter):  # type: ignore[no-untyped-def]
-    """Return primal point, slacks and multipliers of a QP by Mehrotra's predictor-corrector."""
-    m, k, e = c.shape[0], h.shape[0], b.shape[0]
-    x = np.zeros(m)
-    slack = np.maximum(h, 1.0)
-    dual = np.ones(k)
-    multiplier = np.zeros(e)
-    system = np.zeros((m + e, m + e))
-    right = np.empty(m + e)
+def _direction(G, a, factor, pulled, slack, dual, r_dual, r_in, r_eq, comp, dx, ds, dz):  # type: ignore[no-untyped-def]
+    """Write the step of x, slacks and multipliers; return that of the equality's multiplier."""
+    k, m = G.shape
+    for j in range(m):
+        dx[j] = -r_dual[j]
+    for i in range(k):
+        value = (dual[i] * r_in[i] - comp[i]) / slack[i]
+        for j in range(m):
+            dx[j] -= G[i, j] * value
+    _solve_factored(factor, dx)
+    step = 0.0
+    along = 0.0
+    for j in range(m):
+        step += a[j] * dx[j]
+        along += a[j] * pulled[j]
+    nu = (step + r_eq) / along if along > 0.0 else 0.0
+    for j in range(m):
+        dx[j] -= nu * pulled[j]
+    for i in range(k):
+        total = -r_in[i]
+        for j in range(m):
+            total -= G[i, j] * dx[j]
+        ds[i] = total
+        dz[i] = -(comp[i] + dual[i] * total) / slack[i]
+    return nu
+
+
+@compiled
+def interior_point(H, c, G, h, a, b, tolerance, shorten, max_iter):  # type: ignore[no-untyped-def]
+    """Minimise ``x'Hx / 2 + c'x`` over ``G x <= h, a'x = b`` by Mehrotra's predictor-corrector.
+
+    Returns the primal point, the slacks and the multipliers of the inequalities; there is no
+    equality if `a` is zero. Ends early where rounding leaves no step.
+    """
+    k, m = G.shape
+    x, slack, dual, nu = np.zeros(m), np.maximum(h, 1.0), np.ones(k), 0.0
+    r_dual, r_in, comp, scale = np.empty(m), np.empty(k), np.empty(k), np.empty(k)
+    dx, ds, dz = np.empty(m), np.empty(k), np.empty(k)
+    matrix = np.empty((m, m))
     for _ in range(max_iter):
-        residual_dual = H @ x + c + G.T @ dual + A.T @ multiplier
-        residual_in = G @ x + slack - h
-        residual_eq = A @ x - b
-        mu = (slack @ dual) / k
-        worst = max(mu, np.abs(residual_dual).max(), np.abs(residual_in).max())
-        if e > 0:
-            worst = max(worst, np.abs(residual_eq).max())
+        worst, mu, r_eq = _residuals(H, c, G, h, a, b, x, slack, dual, nu, r_dual, r_in)
         if worst < tolerance:
             break
-        system[:m, :m] = normal_matrix(H, G, dual / slack)
-        for j in range(m):
-            system[j, j] += 1e-14 * (1.0 + system[j, j])
-        system[:m, m:] = A.T
-        system[m:, :m] = A
+        for i in range(k):
+            scale[i] = dual[i] / slack[i]
+            comp[i] = slack[i] * dual[i]
+        _normal_matrix(H, G, scale, matrix)
         solved = True
-        complementarity = slack * dual
-        d_slack, d_dual, dx, d_multiplier = slack, dual, x, multiplier
-        for corrector in range(2):
-            right[:m] = -residual_dual - G.T @ ((dual * residual_in - complementarity) / slack)
-            right[m:] = -residual_eq
-            try:
-                solution = np.linalg.solve(system, right)
-            except Exception:  # singular, which happens close to the solution
-                solved = False
-                break
-            dx, d_multiplier = solution[:m], solution[m:]
-            d_slack = -residual_in - G @ dx
-            d_dual = -(complementarity + dual * d_slack) / slack
-            if corrector == 0:
-                length = min(
-                    longest_step(slack, d_slack, 1.0 / shorten),
-                    longest_step(dual, d_dual, 1.0 / shorten),
-                )
-                ahead = ((slack + length * d_slack) @ (dual + length * d_dual)) / k
-                centring = (ahead / mu) ** 3 * mu
-                complementarity = slack * dual + d_slack * d_dual - centring
+        factor = matrix
+        try:
+            factor = np.linalg.cholesky(matrix)
+        except Exception:
+            solved = False
         if not solved:
             break
-        length = shorten * min(
-            longest_step(slack, d_slack, 1.0 / shorten), longest_step(dual, d_dual, 1.0 / shorten)
-        )
-        length = min(1.0, length)
-        x = x + length * dx
-        slack = slack + length * d_slack
-        dual = dual + length * d_dual
-        multiplier = multiplier + length * d_multiplier
+        pulled = a.copy()
+        _solve_factored(factor, pulled)
+        _direction(G, a, factor, pulled, slack, dual, r_dual, r_in, r_eq, comp, dx, ds, dz)
+        length = min(_longest(slack, ds, 1.0 / shorten), _longest(dual, dz, 1.0 / shorten))
+        ahead = 0.0
+        for i in range(k):
+            ahead += (slack[i] + length * ds[i]) * (dual[i] + length * dz[i]) / k
+        centring = (ahead / mu) ** 3 * mu
+        for i in range(k):
+            comp[i] += ds[i] * dz[i] - centring
+        d_nu = _direction(G, a, factor, pulled, slack, dual, r_dual, r_in, r_eq, comp, dx, ds, dz)
+        length = min(_longest(slack, ds, 1.0 / shorten), _longest(dual, dz, 1.0 / shorten))
+        length = min(1.0, shorten * length)
+        for j in range(m):
+            x[j] += length * dx[j]
+        for i in range(k):
+            slack[i] += length * ds[i]
+            dual[i] += length * dz[i]
+        nu += length * d_nu
     return x, slack, dual

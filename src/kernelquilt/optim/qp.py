@@ -32,7 +32,7 @@ def solve_qp(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -
     G, h : ndarrays of shape (k, m) and (k,)
         Inequalities ``G x <= h``; the feasible set must be bounded and not empty.
     A, b : ndarrays of shape (e, m) and (e,)
-        Equalities ``A x = b`` with independent rows, possibly none.
+        The equality ``A x = b``, e = 1, or none, e = 0.
 
     Returns
     -------
@@ -74,8 +74,9 @@ def _interior_point(
     """Return the primal point, the slacks and the multipliers of the inequalities."""
     from kernelquilt.optim._compiled_programmes import interior_point
 
-    arrays = [np.ascontiguousarray(array) for array in (H, c, G, h, A, b)]
-    x, slack, dual = interior_point(*arrays, TOLERANCE, SHORTEN, MAX_ITER)
+    equality = (A[0], float(b[0])) if len(b) else (np.zeros(len(c)), 0.0)
+    arrays = [np.ascontiguousarray(array) for array in (H, c, G, h, equality[0])]
+    x, slack, dual = interior_point(*arrays, equality[1], TOLERANCE, SHORTEN, MAX_ITER)
     return x, slack, dual
 
 
