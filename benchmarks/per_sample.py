@@ -23,9 +23,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
-from core import best_times, report
+from core import best_times, cpu_seconds, report
 from kernelquilt.optim.switches import SLACK, switch_step
-from mkl import cpu_seconds
 
 
 def random_switch_problem(rng, M, m0, general, n=1000):
@@ -140,6 +139,8 @@ METHODS = {
         {"C": CS},
     ),
     "SAMKL, max ties": (kq.SampleAdaptiveMKLClassifier(m0=3, tie="max"), {"C": CS}),
+    "LMKL, softmax": (kq.LocalizedMKLClassifier(), {"C": CS}),
+    "LMKL, sigmoid": (kq.LocalizedMKLClassifier(gating="sigmoid"), {"C": CS}),
     "SimpleMKL": (kq.SimpleMKLClassifier(), {"C": CS}),
     "uniform": (kq.UniformMKLClassifier(), {"C": CS}),
 }
