@@ -1,6 +1,7 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets
+from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
@@ -30,6 +31,7 @@ __all__ = [
     "LpMKLClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
+    "MeanFill",
     "MultiView",
     "ObservedFractionMKLClassifier",
     "ScaleKernels",
@@ -38,6 +40,7 @@ __all__ = [
     "UniformMKLClassifier",
     "ViewKernels",
     "ViewTransformer",
+    "ZeroFill",
     "__version__",
     "as_views",
     "bounds",

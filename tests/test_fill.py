@@ -1,0 +1,321 @@
+"""The contracts of every completer, and the mathematics of the four fillers."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import kernelquilt as kq
+from kernelquilt.kernels import KernelStack
+from kernelquilt.preprocess import CentreKernels, ScaleKernels
+from problems import random_kernels
+
+nan = np.nan
+FILLERS = [kq.ZeroFill(), kq.MeanFill()]
+every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
+
+
+def related_kernels(n=24, m=3, seed=0):
+    """Return kernels (m, n, n) of noisy copies of the same features."""
+    rng = np.random.default_rng(seed)
+    shared = rng.normal(size=(n, 4))
+    views = [shared + 0.3 * rng.normal(size=(n, 4)) + 0.3 for _ in range(m)]
+    return np.array([X @ X.T for X in views])
+
+
+def random_mask(n=24, m=3, seed=0, share=0.6):
+    """Return a mask in which every sample and every kernel has something observed."""
+    rng = np.random.default_rng(seed)
+    mask = rng.random((n, m)) < share
+    mask[np.arange(n), rng.integers(m, size=n)] = True
+    mask[:2] = True
+    return mask
+
+
+def hide(K, rows, cols, value):
+    K = K.copy()
+    for m in range(len(K)):
+        K[m, ~rows[:, m]] = value
+        K[m, :, ~cols[:, m]] = value
+    return K
+
+
+def unit(K):
+    scale = 1 / np.sqrt(np.diagonal(K, axis1=1, axis2=2))
+    return K * scale[:, :, None] * scale[:, None, :]
+
+
+def assert_psd(K, tol=1e-9):
+    for kernel in K:
+        eigenvalues = np.linalg.eigvalsh(kernel.astype(np.float64))
+        assert eigenvalues[0] >= -tol * max(eigenvalues[-1], 1e-300)
+
+
+@every_filler
+class TestEveryFiller:
+    @pytest.mark.parametrize("normalise", [unit, np.asarray], ids=["unit_diagonal", "any"])
+    def test_output_is_observed_symmetric_and_psd(self, filler, normalise):
+        K, mask = normalise(related_kernels()), random_mask()
+        stack = clone(filler).fit_transform(KernelStack(K, mask, names=["a", "b", "c"]))
+        assert stack.square
+        assert stack.names == ("a", "b", "c")
+        assert stack.observed.all()
+        assert stack.training_gram()[0].shape == K.shape
+        assert_psd(stack.gram())
+
+    @pytest.mark.parametrize("normalise", [unit, np.asarray], ids=["unit_diagonal", "any"])
+    def test_fit_transform_equals_transform(self, filler, normalise):
+        stack = KernelStack(normalise(related_kernels()), random_mask())[4:]
+        square = clone(filler).fit_transform(stack)
+        rectangular = clone(filler).fit(stack).transform(stack)
+        assert not rectangular.square
+        assert rectangular.observed.all()
+        np.testing.assert_allclose(rectangular.gram(), square.gram(), atol=1e-10)
+        np.testing.assert_allclose(rectangular.diag, square.diag, atol=1e-10)
+
+    def test_plain_arrays_have_the_kernels_last(self, filler):
+        K, mask = related_kernels(), random_mask()
+        plain = np.moveaxis(hide(K, mask, mask, nan), 0, -1)
+        expected = clone(filler).fit_transform(KernelStack(K, mask)).gram()
+        model = clone(filler)
+        np.testing.assert_allclose(model.fit_transform(plain).gram(), expected, atol=1e-12)
+        np.testing.assert_allclose(model.transform(plain).gram(), expected, atol=1e-10)
+
+    def test_same_stack_and_other_stack_agree(self, filler):
+        K, mask = related_kernels(), random_mask()
+        whole = KernelStack(K, mask)
+        same = clone(filler).fit(whole[:16]).transform(whole[16:])
+        test = KernelStack(K[:, 16:, :16], mask[16:], diag=np.diagonal(K, axis1=1, axis2=2)[:, 16:])
+        other = clone(filler).fit(KernelStack(K[:, :16, :16], mask[:16])).transform(test)
+        assert same.shape == (8, 3)
+        assert same.n_cols == 16
+        np.testing.assert_array_equal(same.gram(), other.gram())
+        np.testing.assert_array_equal(same.diag, other.diag)
+
+    def test_absent_entries_are_never_used(self, filler):
+        K, mask = related_kernels(), random_mask()
+        outputs = []
+        for value in (nan, 0.0, 1e9):
+            stack = KernelStack(hide(K, mask, mask, value), mask)
+            model = clone(filler)
+            train, test = model.fit_transform(stack[:16]), model.transform(stack[16:])
+            outputs.append((train.gram(), test.gram(), test.diag))
+        for output in outputs[1:]:
+            for got, expected in zip(output, outputs[0], strict=True):
+                np.testing.assert_array_equal(got, expected)
+
+    def test_nothing_absent_changes_nothing(self, filler):
+        K = related_kernels()
+        stack = KernelStack(K)
+        model = clone(filler)
+        np.testing.assert_array_equal(model.fit_transform(stack[:16]).gram(), K[:, :16, :16])
+        new = model.transform(stack[16:])
+        np.testing.assert_allclose(new.gram(), K[:, 16:, :16], atol=1e-12)
+        np.testing.assert_allclose(new.diag, stack[16:].diag, atol=1e-12)
+
+    def test_permuting_samples_permutes_the_output(self, filler):
+        K, mask = related_kernels(), random_mask()
+        order = np.random.default_rng(1).permutation(len(mask))
+        stack = KernelStack(K, mask)
+        expected = clone(filler).fit_transform(stack).gram()[:, order][:, :, order]
+        got = clone(filler).fit_transform(stack[order]).gram()
+        np.testing.assert_allclose(got, expected, atol=1e-8)
+
+    def test_samples_without_any_kernel(self, filler):
+        K, mask = related_kernels(), random_mask()
+        mask[[5, 6, 20]] = False
+        stack = KernelStack(K, mask)
+        known = np.delete(np.arange(16), [5, 6])
+        model = clone(filler)
+        with pytest.warns(UserWarning, match="2 of 16 training samples have no observed kernel"):
+            train = model.fit_transform(stack[:16])
+        with pytest.warns(UserWarning, match="1 of 8 samples have no observed kernel"):
+            test = model.transform(stack[16:])
+        with pytest.warns(UserWarning, match="2 of 16 samples"):
+            again = model.transform(stack[:16])
+        np.testing.assert_allclose(again.gram(), train.gram(), atol=1e-10)
+        np.testing.assert_allclose(again.diag, train.diag, atol=1e-10)
+        assert_psd(train.gram())
+        # they leave no trace in the rest
+        without = clone(filler).fit(stack[known])
+        expected = without.transform(stack[np.delete(np.arange(16, 24), 4)]).gram()
+        got = test.gram()[:, np.arange(8) != 4][:, :, known]
+        np.testing.assert_allclose(got, expected, atol=1e-12)
+        # and are the mean of the samples that have the kernel, or zero
+        for m, kernel in enumerate(train.gram()):
+            mean = kernel[:, mask[:16, m]].mean(axis=1) * (not isinstance(filler, kq.ZeroFill))
+            for row in (5, 6):
+                np.testing.assert_allclose(kernel[row], mean, atol=1e-12)
+            np.testing.assert_allclose(test.gram()[m, 4], mean, atol=1e-12)
+
+    def test_kernel_without_training_samples_stays_absent(self, filler):
+        K, mask = related_kernels(), random_mask(m=2)
+        mask = np.insert(mask, 1, False, axis=1)
+        mask[16:, 1] = True
+        stack = KernelStack(K, mask)
+        model = clone(filler)
+        with pytest.warns(UserWarning, match="1 of 3 kernels absent for all 16 .* 'kernel_1'"):
+            train = model.fit_transform(stack[:16])
+        test = model.transform(stack[16:])
+        for output in (train, test):
+            np.testing.assert_array_equal(
+                output.observed, np.tile([True, False, True], (len(output), 1))
+            )
+            assert not output.gram()[1].any()
+        rest = KernelStack(K[[0, 2]], mask[:, [0, 2]])
+        other = clone(filler)
+        np.testing.assert_array_equal(other.fit_transform(rest[:16]).gram(), train.gram()[[0, 2]])
+        np.testing.assert_array_equal(other.transform(rest[16:]).gram(), test.gram()[[0, 2]])
+
+    def test_single_kernel(self, filler):
+        K, mask = related_kernels(m=1), random_mask(m=1)
+        mask[[3, 7]] = False
+        with pytest.warns(UserWarning, match="no observed kernel"):
+            stack = clone(filler).fit_transform(KernelStack(K, mask))
+        np.testing.assert_allclose(
+            stack.gram()[0][np.ix_(mask[:, 0], mask[:, 0])],
+            K[0][np.ix_(mask[:, 0], mask[:, 0])],
+            atol=1e-12,
+        )
+
+    def test_float32_is_kept(self, filler):
+        K, mask = unit(related_kernels()), random_mask()
+        outputs = []
+        for dtype in (np.float32, np.float64):
+            stack = KernelStack(K.astype(dtype), mask)
+            model = clone(filler)
+            train, test = model.fit_transform(stack[:16]), model.transform(stack[16:])
+            assert train.dtype == test.dtype == test.diag.dtype == dtype
+            assert_psd(train.gram(), tol=1e-5)
+            outputs.append((train.gram(), test.gram(), test.diag))
+        for low, high in zip(*outputs, strict=True):
+            np.testing.assert_allclose(low, high, atol=1e-3)
+
+    def test_input_is_not_changed(self, filler):
+        K, mask = related_kernels(), random_mask()
+        K = hide(K, mask, mask, 0.0)
+        before = K.copy()
+        model = clone(filler)
+        model.fit_transform(KernelStack(K, mask))
+        model.transform(KernelStack(K, mask, diag=np.ones((3, 24))))
+        np.testing.assert_array_equal(K, before)
+
+    def test_pickle_holds_no_training_stack(self, filler):
+        stack = KernelStack(related_kernels(), random_mask())
+        model = clone(filler).fit(stack[:16])
+        held = [value for value in vars(model).values() if isinstance(value, KernelStack)]
+        assert not held
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(
+            again.transform(stack[16:]).gram(), model.transform(stack[16:]).gram()
+        )
+
+    def test_errors_leave_the_state(self, filler):
+        K, mask = related_kernels(), random_mask()
+        model = clone(filler)
+        with pytest.raises(NotFittedError):
+            model.transform(KernelStack(K, mask))
+        before = dict(vars(model))
+        with pytest.raises(ValueError, match="square"):
+            model.fit(KernelStack(K[:, :4]))
+        broken = K.copy()
+        broken[1, 0, 0] = nan
+        with pytest.raises(ValueError, match="'kernel_1'"):
+            model.fit(KernelStack(broken, mask))
+        with pytest.raises(ValueError, match="all 3 kernels are absent for all 24"):
+            model.fit(KernelStack(K, np.zeros_like(mask)))
+        assert vars(model) == before
+        model.fit(KernelStack(K, mask))
+        with pytest.raises(ValueError, match="fitted on 24 samples"):
+            model.transform(KernelStack(K[:, :, :4]))
+        with pytest.raises(ValueError, match="fitted with the 3 kernels"):
+            model.transform(KernelStack(K[:2]))
+
+    def test_rows_without_diag(self, filler):
+        K, mask = related_kernels(), random_mask()
+        model = clone(filler).fit(KernelStack(K[:, :16, :16], mask[:16]))
+        new = model.transform(KernelStack(K[:, 16:, :16], mask[16:]))
+        assert new.diag is None
+        expected = model.transform(KernelStack(K[:, 16:, :16], mask[16:], diag=np.ones((3, 8))))
+        if isinstance(filler, kq.ZeroFill | kq.MeanFill):
+            np.testing.assert_array_equal(new.gram(), expected.gram())
+
+    def test_no_rows(self, filler):
+        stack = KernelStack(related_kernels(), random_mask())
+        assert clone(filler).fit(stack).transform(stack[[]]).shape == (0, 3)
+
+    def test_unit_diagonal_scaling_follows(self, filler):
+        stack = KernelStack(related_kernels(), random_mask())
+        model = make_pipeline(clone(filler), ScaleKernels("unit_diagonal"))
+        train, test = model.fit_transform(stack[:16]), model.transform(stack[16:])
+        assert np.isfinite(test.gram()).all()
+        np.testing.assert_allclose(model.transform(stack[:16]).gram(), train.gram(), atol=1e-8)
+
+    def test_classifiers_and_searches_follow(self, filler):
+        rng = np.random.default_rng(0)
+        y = np.repeat([0, 1], 20)
+        X = kq.MultiView(
+            {name: rng.normal(size=(40, 3)) + 2.5 * y[:, None] for name in "abc"},
+            random_mask(40),
+        )
+        from_views = make_pipeline(kq.ViewKernels(), clone(filler), kq.SimpleMKLClassifier())
+        stack = kq.ViewKernels().fit_transform(X)
+        from_stack = make_pipeline(clone(filler), kq.SimpleMKLClassifier())
+        for model, data in ((from_views, X), (from_stack, stack)):
+            assert cross_val_score(model, data, y, cv=3).mean() > 0.75
+        search = GridSearchCV(from_stack, {"simplemklclassifier__C": [0.1, 1.0]}, cv=2)
+        assert search.fit(stack, y).predict(stack).shape == (40,)
+        search = GridSearchCV(from_stack, {type(filler).__name__.lower(): [kq.ZeroFill(), filler]})
+        assert search.fit(stack, y).best_score_ > 0.75
+
+    def test_tags(self, filler):
+        assert not filler.__sklearn_tags__().input_tags.two_d_array
+
+
+class TestZero:
+    def test_is_zero_where_absent(self):
+        K, mask = related_kernels(), random_mask()
+        stack = KernelStack(K, mask)
+        model = kq.ZeroFill()
+        np.testing.assert_array_equal(
+            model.fit_transform(stack[:16]).gram(),
+            hide(K[:, :16, :16], mask[:16], mask[:16], 0.0),
+        )
+        new = model.transform(stack[16:])
+        np.testing.assert_array_equal(new.gram(), hide(K[:, 16:, :16], mask[16:], mask[:16], 0.0))
+        np.testing.assert_array_equal(new.diag, np.where(mask[16:].T, stack[16:].diag, 0.0))
+
+
+class TestMean:
+    def test_equals_filling_features_with_their_mean(self):
+        rng = np.random.default_rng(0)
+        K, features = random_kernels(rng, 20, 3, rank=5)
+        mask = random_mask(20)
+        stack = KernelStack(K, mask)
+        model = kq.MeanFill()
+        train, test = model.fit_transform(stack[:12]), model.transform(stack[12:])
+        for m, F in enumerate(features):
+            mean = F[:12][mask[:12, m]].mean(axis=0)
+            F = np.where(mask[:, [m]], F, mean)
+            np.testing.assert_allclose(train.gram()[m], F[:12] @ F[:12].T, atol=1e-13)
+            np.testing.assert_allclose(test.gram()[m], F[12:] @ F[:12].T, atol=1e-13)
+            np.testing.assert_allclose(test.diag[m], (F[12:] ** 2).sum(axis=1), atol=1e-13)
+
+    @given(seed=st.integers(0, 10**6), share=st.floats(0.1, 1.0))
+    @settings(max_examples=25, deadline=None)
+    def test_equals_zero_fill_on_centred_kernels(self, seed, share):
+        rng = np.random.default_rng(seed)
+        stack = KernelStack(random_kernels(rng, 15, 2)[0], random_mask(15, 2, seed, share))
+        outputs = []
+        for filler in (kq.MeanFill(), kq.ZeroFill()):
+            model = make_pipeline(CentreKernels(), filler)
+            train, test = model.fit_transform(stack[:10]), model.transform(stack[10:])
+            outputs.append((train.gram(), test.gram(), test.diag))
+        for mean, zero in zip(*outputs, strict=True):
+            np.testing.assert_allclose(mean, zero, atol=1e-12)
