@@ -1,6 +1,7 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets
+from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CentreKernels",
+    "EMFill",
     "Gaussian",
     "Jaccard",
     "KernelStack",
@@ -47,6 +49,7 @@ __all__ = [
     "datasets",
     "gaussian_bank",
     "mkl_path",
+    "solve_em_fill",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_simple_mkl",
