@@ -17,7 +17,7 @@ from kernelquilt.preprocess import CentreKernels, ScaleKernels
 from problems import random_kernels
 
 nan = np.nan
-FILLERS = [kq.ZeroFill(), kq.MeanFill(), kq.EMFill()]
+FILLERS = [kq.ZeroFill(), kq.MeanFill(), kq.EMFill(), kq.SVTFill()]
 every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
 
 

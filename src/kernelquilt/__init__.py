@@ -3,6 +3,7 @@
 from kernelquilt import bounds, datasets
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
+from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
@@ -36,6 +37,7 @@ __all__ = [
     "MeanFill",
     "MultiView",
     "ObservedFractionMKLClassifier",
+    "SVTFill",
     "ScaleKernels",
     "SimpleMKLClassifier",
     "Solution",
@@ -53,5 +55,6 @@ __all__ = [
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_simple_mkl",
+    "solve_svt",
     "solve_uniform_mkl",
 ]
