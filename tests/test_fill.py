@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
@@ -319,3 +319,231 @@ class TestMean:
             outputs.append((train.gram(), test.gram(), test.diag))
         for mean, zero in zip(*outputs, strict=True):
             np.testing.assert_allclose(mean, zero, atol=1e-12)
+
+
+def plain_em(X, present, ridge, n_iter):
+    """Return mean and covariance by EM as the textbook has it, one vector at a time."""
+    X, present = X[present.any(axis=1)], present[present.any(axis=1)]
+    m = X.shape[1]
+    mean, S = np.zeros(m), np.eye(m)
+    for _ in range(n_iter):
+        completed, extra = [], np.zeros((m, m))
+        for x, o in zip(X, present, strict=True):
+            gain = S[:, o] @ np.linalg.inv(S[np.ix_(o, o)])
+            completed.append(mean + gain @ (x[o] - mean[o]))
+            extra += S - gain @ S[o]
+        mean = np.mean(completed, axis=0)
+        S = np.cov(np.transpose(completed), bias=True) + extra / len(X) + ridge * np.eye(m)
+    return mean, S
+
+
+class TestEM:
+    def test_gaussian_equals_textbook_em(self):
+        n, m = 9, 3
+        K, mask = related_kernels(n, m), random_mask(n, m)
+        i, j = np.triu_indices(n)
+        X, present = K[:, i, j].T, mask[i] & mask[j]
+        centre = np.array([x[o].mean() for x, o in zip(X.T, present.T, strict=True)])
+        spread = np.array([x[o].std() for x, o in zip(X.T, present.T, strict=True)])
+        mean, S = plain_em((X - centre) / spread, present, 1e-6, 1500)
+        found = kq.solve_em_fill(K, mask, tol=1e-15, max_iter=3000)
+        np.testing.assert_allclose(found.mean, centre + spread * mean, atol=1e-5)
+        np.testing.assert_allclose(found.covariance, spread[:, None] * S * spread, atol=1e-5)
+
+    def test_complete_pairs_have_the_sample_covariance(self):
+        K = related_kernels(12)
+        found = kq.solve_em_fill(K, np.ones((12, 3), dtype=bool), ridge=1e-9, tol=1e-12)
+        pairs = K[:, *np.triu_indices(12)]
+        np.testing.assert_allclose(found.mean, pairs.mean(axis=1), atol=1e-8)
+        np.testing.assert_allclose(found.covariance, np.cov(pairs, bias=True), rtol=1e-6)
+
+    def test_more_kernels_than_bits_in_a_word(self):
+        # the patterns of 70 kernels need two words; kernels repeat, so one is known from another
+        K = np.tile(related_kernels(10, 2), (35, 1, 1))
+        mask = np.ones((10, 70), dtype=bool)
+        mask[3, 69] = mask[5, 1] = False
+        model = kq.EMFill(ridge=1e-8, tol=1e-9)
+        np.testing.assert_allclose(model.fit_transform(KernelStack(K, mask)).gram(), K, atol=1e-3)
+
+    @given(seed=st.integers(0, 10**6), share=st.floats(0.2, 1.0))
+    @settings(max_examples=15, deadline=None)
+    def test_likelihood_never_decreases(self, seed, share):
+        rng = np.random.default_rng(seed)
+        K = random_kernels(rng, 12, 4, rank=6)[0]
+        found = kq.solve_em_fill(K, random_mask(12, 4, seed, share), tol=1e-8)
+        objective = np.array([step.objective for step in found.history])
+        assert (np.diff(objective) >= -1e-10).all()
+        assert min(step.distance for step in found.history) >= -1e-10
+
+    def test_missing_entries_are_conditional_means(self):
+        K, mask = related_kernels(10), random_mask(10)
+        model = kq.EMFill().fit(KernelStack(K, mask))
+        rows = KernelStack(K[:, :4], mask[:4])
+        # no kernel is projected or scaled: what is left is the first of the three steps
+        model._parts = [None] * 3
+        got = model.transform(rows).gram()
+        for i in range(4):
+            for j in range(10):
+                o = mask[i] & mask[j]
+                gain = model.covariance_[:, o] @ np.linalg.inv(model.covariance_[np.ix_(o, o)])
+                expected = model.mean_ + gain @ (K[o, i, j] - model.mean_[o])
+                np.testing.assert_allclose(got[:, i, j], np.where(o, K[:, i, j], expected))
+
+    def test_output_is_the_projection_of_the_filled_kernels(self):
+        K, mask = related_kernels(15), random_mask(15)
+        stack = KernelStack(K, mask)
+        model = kq.EMFill()
+        got = model.fit_transform(stack).gram()
+        model._parts = [None] * 3
+        for kernel, expected in zip(got, model.transform(stack).gram(), strict=True):
+            values, vectors = np.linalg.eigh(expected)
+            assert values[0] < -1e-3
+            expected = (vectors * np.maximum(values, 0)) @ vectors.T
+            np.testing.assert_allclose(kernel, expected, atol=1e-9)
+
+    def test_unit_diagonal_is_restored(self):
+        K, mask = related_kernels(), random_mask()
+        mask[~mask[:, :2].any(axis=1), 0] = True
+        K[:2] = unit(K[:2])
+        stack = KernelStack(K, mask)
+        model = kq.EMFill()
+        train, test = model.fit_transform(stack[:16]), model.transform(stack[16:])
+        np.testing.assert_allclose(train.diag[:2], 1.0, atol=1e-12)
+        np.testing.assert_array_equal(test.diag[:2], 1.0)
+        assert np.abs(test.gram()[:2]).max() <= 1 + 1e-12
+        assert np.ptp(train.diag[2]) > 0.1
+        # k(x, x) of new rows is then known without being told
+        rows = KernelStack(K[:2, 16:, :16], mask[16:, :2])
+        model = kq.EMFill().fit(KernelStack(K[:2, :16, :16], mask[:16, :2]))
+        np.testing.assert_array_equal(model.transform(rows).diag, 1.0)
+
+    def test_scale_of_a_kernel_does_not_matter(self):
+        K, mask = related_kernels(), random_mask()
+        factor = np.array([1e-6, 1.0, 1e6])[:, None, None]
+        one = kq.EMFill().fit_transform(KernelStack(K, mask)).gram()
+        other = kq.EMFill().fit_transform(KernelStack(factor * K, mask)).gram() / factor
+        np.testing.assert_allclose(other, one, atol=1e-7)
+
+    def test_constant_kernel(self):
+        K = np.stack([np.ones((12, 12)), related_kernels(12, 1)[0]])
+        stack = kq.EMFill().fit_transform(KernelStack(K, random_mask(12, 2)))
+        np.testing.assert_allclose(stack.gram()[0], 1.0, atol=1e-6)
+
+
+def block_matrix(K):
+    return np.concatenate(list(K), axis=1)
+
+
+def observed_entries(mask):
+    return np.concatenate([np.outer(s, s) for s in mask.T], axis=1)
+
+
+class TestSVT:
+    @pytest.mark.parametrize("tau", [0.5, 5.0, None])
+    @pytest.mark.parametrize("share", [0.5, 0.8])
+    def test_solves_the_nuclear_norm_problem(self, tau, share):
+        import cvxpy as cp
+
+        K, mask = related_kernels(8, 2), random_mask(8, 2, share=share)
+        A, O = block_matrix(K), observed_entries(mask)
+        found = kq.solve_svt(K, mask, tau=tau, tol=1e-9)
+        X = cp.Variable(A.shape)
+        objective = found.tau * cp.normNuc(X) + 0.5 * cp.sum_squares(X)
+        cp.Problem(cp.Minimize(objective), [X[O] == A[O]]).solve(solver=cp.CLARABEL)
+        got = block_matrix(found.rows @ found.columns.transpose(0, 2, 1))
+        np.testing.assert_allclose(got, X.value, atol=1e-4 * np.abs(A).max())
+        value = found.tau * np.linalg.norm(got, "nuc") + 0.5 * (got**2).sum()
+        np.testing.assert_allclose(value, objective.value, rtol=1e-6)
+        np.testing.assert_allclose(found.history[-1].objective, value, rtol=1e-6)
+
+    def test_equals_singular_value_thresholding(self):
+        K, mask = related_kernels(10, 3), random_mask(10, 3)
+        A, O = block_matrix(K), observed_entries(mask)
+        found = kq.solve_svt(K, mask, tol=1e-10)
+        Y = np.zeros_like(A)
+        for _ in range(20000):
+            U, s, Vt = np.linalg.svd(Y, full_matrices=False)
+            X = (U * np.maximum(s - found.tau, 0)) @ Vt
+            if np.linalg.norm((X - A)[O]) <= 1e-7 * np.linalg.norm(A[O]):
+                break
+            Y += min(1.2 / O.mean(), 1.9) * np.where(O, A - X, 0)
+        got = block_matrix(found.rows @ found.columns.transpose(0, 2, 1))
+        np.testing.assert_allclose(got, X, atol=1e-4)
+
+    @given(seed=st.integers(0, 10**6), share=st.floats(0.2, 0.9))
+    @settings(max_examples=10, deadline=None)
+    def test_dual_value_never_decreases(self, seed, share):
+        rng = np.random.default_rng(seed)
+        K = random_kernels(rng, 10, 3, rank=4)[0]
+        found = kq.solve_svt(K, random_mask(10, 3, seed, share))
+        values = np.array([step.objective for step in found.history])
+        assert (np.diff(values) >= -1e-9 * np.abs(values).max()).all()
+        assert found.history[-1].distance <= 1e-4
+
+    def test_recovers_kernels_of_the_same_features(self):
+        rng = np.random.default_rng(0)
+        F = rng.normal(size=(50, 3))
+        K = np.array([F @ np.diag(rng.uniform(0.5, 2, 3)) @ F.T for _ in range(4)])
+        mask = random_mask(50, 4, share=0.7)
+        stack, train, new = KernelStack(K, mask), K[:, :40, :40], K[:, 40:, :40]
+        found = kq.solve_svt(train, mask[:40], tau=1500.0, tol=1e-6)
+        assert found.rows.shape == (40, 3)
+        X = found.rows @ found.columns.transpose(0, 2, 1)
+        for low_rank, kernel, present in zip(X, train, mask[:40].T, strict=True):
+            np.testing.assert_allclose(low_rank[:, present], kernel[:, present], atol=1e-3)
+            # nothing is known of the columns of absent samples
+            assert not low_rank[:, ~present].any()
+        model = kq.SVTFill(1500.0, tol=1e-6)
+        np.testing.assert_allclose(model.fit_transform(stack[:40]).gram(), train, atol=1e-3)
+        test = model.transform(stack[40:])
+        np.testing.assert_allclose(test.gram(), new, atol=1e-3)
+        np.testing.assert_allclose(test.diag, stack[40:].diag, atol=1e-3)
+
+    def test_observed_entries_stay(self):
+        K, mask = related_kernels(), random_mask()
+        filled = kq.SVTFill().fit_transform(KernelStack(K, mask)).gram()
+        np.testing.assert_array_equal(hide(filled, mask, mask, 0.0), hide(K, mask, mask, 0.0))
+
+    def test_tiny_tau_leaves_zeros(self):
+        K, mask = related_kernels(), random_mask()
+        found = kq.solve_svt(K, mask, tau=1e-6)
+        X = found.rows @ found.columns.transpose(0, 2, 1)
+        np.testing.assert_allclose(X, hide(K, mask, mask, 0.0), atol=1e-3)
+
+    def test_kernels_that_are_zero(self):
+        stack = kq.SVTFill().fit_transform(KernelStack(np.zeros((2, 6, 6)), random_mask(6, 2)))
+        assert not stack.gram().any()
+
+
+@pytest.mark.parametrize("filler", [kq.EMFill(), kq.SVTFill()], ids=lambda f: type(f).__name__)
+class TestIteration:
+    def test_too_few_iterations_are_told(self, filler):
+        model = clone(filler).set_params(max_iter=2)
+        with pytest.warns(ConvergenceWarning, match=r"stopped after .* raise max_iter or tol"):
+            stack = model.fit_transform(KernelStack(related_kernels(), random_mask()))
+        assert not model.converged_
+        assert_psd(stack.gram())
+
+    def test_attributes(self, filler):
+        model = clone(filler).fit(KernelStack(related_kernels(), random_mask()))
+        assert model.converged_
+        assert model.n_iter_ == len(model.history_) > 1
+        assert model.history_[-1].distance <= model.tol < model.history_[0].distance
+
+    def test_progress_is_printed_when_asked_for(self, filler, capsys):
+        stack = KernelStack(related_kernels(), random_mask())
+        clone(filler).fit(stack)
+        assert capsys.readouterr().out == ""
+        model = clone(filler).set_params(verbose=1).fit(stack)
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == model.n_iter_
+        assert lines[0].startswith(f"[{type(filler).__name__}] iteration 1: objective")
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("tol", 0.0), ("max_iter", 0), ("ridge", -1.0), ("tau", "large")]
+    )
+    def test_bad_parameters(self, filler, name, value):
+        if name not in filler.get_params():
+            return
+        with pytest.raises(ValueError, match=f"'{name}' parameter"):
+            clone(filler).set_params(**{name: value}).fit(KernelStack(related_kernels()))

@@ -15,7 +15,7 @@ thresholding (Cai, Candes and Shen, SIAM J. Optim. 2010). It diverges for steps 
 which its usual step 1.2/p is for an observed fraction p below 0.6, and takes thousands of steps on
 kernels, whose singular values decay over many orders of magnitude; L-BFGS takes hundreds to the
 same X. Singular values and vectors come from the n x n matrix Y Y', to which, as to A - X, each
-kernel contributes only the block of the samples that it observes.
+kernel contributes only the block K_oo of the samples o that it observes.
 
 From X = P Q_1' ... Q_M', |X|_* = (|P|^2 + |Q|^2) / 2 (that is, P = U sqrt(S), Q = V sqrt(S)), every
 sample x gets coordinates by ridge regression of its known similarities on the column factors,
@@ -27,15 +27,17 @@ the kernel make of these,
 
     phi_p(x) = sum_i b_i phi_p(x_i),    b = P_o (P_o'P_o + mu I)^-1 g.    (3)
 
-Between an absent and an observed sample this is the entry of X, up to mu. The matrix X has it on
-one side of the diagonal only: columns of absent samples, of which nothing is known, are zero in X.
-By (3) the completed kernels are symmetric and positive semi-definite as they are, observed entries
-stay, and new samples are completed as training samples are.
+Between an absent and an observed sample this is the entry of X, up to mu, if the known similarities
+determine g and g determines b; otherwise both are the shortest. X itself has the entry on one side
+of the diagonal only: columns of absent samples, of which nothing is known, are zero in X, so that
+averaging X_p with its transpose would halve it. By (3) the completed kernels are symmetric and
+positive semi-definite as they are, observed entries stay, and new samples are completed as
+training samples are.
 
 | symbol | code |
 |---|---|
 | K_p, s_ip | ``K[p]``, ``observed[i, p]`` |
-| Y / tau, on O | ``duals``, one block (n_p, n_p) for each kernel |
+| Y / tau, on O | ``duals``, one block for each kernel |
 | P, Q_p | ``rows``, ``columns[p]`` |
 | g | ``coordinates`` |
 """
@@ -45,7 +47,6 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import scipy.optimize
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -108,11 +109,11 @@ def solve_svt(
     LowRank
     """
     present = [np.flatnonzero(column) for column in observed.T]
-    blocks = [k[np.ix_(o, o)].astype(np.float64) for k, o in zip(K, present, strict=True)]
-    norm = np.sqrt(sum(float((block**2).sum()) for block in blocks))
-    fraction = sum(block.size for block in blocks) / K.size
+    known = [k[np.ix_(o, o)].astype(np.float64) for k, o in zip(K, present, strict=True)]
+    norm = np.sqrt(sum(float((block**2).sum()) for block in known))
+    fraction = sum(block.size for block in known) / K.size
     tau = tau or norm / np.sqrt(fraction) or 1.0
-    dual = _Dual([block / tau for block in blocks], present, len(observed))
+    dual = _Dual(known, present, len(observed), tau, tol / 2)
     history: list[CompletionStep] = []
 
     def record(value: float, residual: float) -> None:
@@ -130,14 +131,36 @@ def solve_svt(
 
 
 class _Dual:
-    """Problem (2) in units of tau, over the known blocks of all kernels in one vector."""
+    """Problem (2) in units of tau, with the columns of known blocks in their eigenvectors.
 
-    def __init__(self, blocks: list[FloatArray], present: list[IndexArray], n: int) -> None:
+    A known block K_oo = E diag(l) E' is known in whole columns. So (1) for K_oo and for E diag(l)
+    are the same problem, and columns of l near 0 can be left out: all that together make up for
+    less than the part `negligible` of the norm.
+    """
+
+    def __init__(
+        self,
+        known: list[FloatArray],
+        present: list[IndexArray],
+        n: int,
+        tau: float,
+        negligible: float,
+    ) -> None:
         self.present = present
         self.n = n
-        self.target = np.concatenate([block.ravel() for block in blocks])
-        self.norm = float(np.linalg.norm(self.target))
-        self._ends = np.cumsum([block.size for block in blocks])
+        values, vectors = zip(*(np.linalg.eigh(block / tau) for block in known), strict=True)
+        squares = np.sort(np.concatenate(values) ** 2)
+        energy = np.cumsum(squares)
+        n_left_out = int((energy <= negligible**2 * energy[-1]).sum())
+        least = squares[min(n_left_out, len(squares) - 1)]
+        kept = [l**2 >= least for l in values]
+        self._bases = [E[:, keep] for E, keep in zip(vectors, kept, strict=True)]
+        self.target = np.concatenate(
+            [(E * l[keep]).ravel() for E, l, keep in zip(self._bases, values, kept, strict=True)]
+        )
+        self._ends = np.cumsum([E.size for E in self._bases])
+        self._norm = float(np.sqrt(energy[-1]))
+        self._left_out = float(np.sqrt(max(energy[-1] - self.target @ self.target, 0.0)))
 
     def maximise(
         self, tol: float, max_iter: int, record: Callable[[float, float], None]
@@ -177,21 +200,24 @@ class _Dual:
         values, vectors = values[kept], vectors[:, kept]
         root = np.sqrt(values - threshold)
         columns = np.zeros((len(self.present), self.n, len(values)))
-        for column, block, o in zip(columns, self._blocks(duals), self.present, strict=True):
-            column[o] = (block.T @ vectors[o]) * (root / values)
+        for column, block, E, o in zip(
+            columns, self._blocks(duals), self._bases, self.present, strict=True
+        ):
+            column[o] = E @ ((block.T @ vectors[o]) * (root / values))
         return vectors * root, columns
 
     def _blocks(self, flat: FloatArray) -> list[FloatArray]:
         parts = np.split(flat, self._ends[:-1])
-        return [part.reshape(len(o), -1) for part, o in zip(parts, self.present, strict=True)]
+        return [part.reshape(E.shape) for part, E in zip(parts, self._bases, strict=True)]
 
     def _spectrum(self, duals: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
         """Return singular values above `threshold` and left vectors, through the n x n Gram."""
         gram = np.zeros((self.n, self.n))
         for block, o in zip(self._blocks(duals), self.present, strict=True):
             gram[np.ix_(o, o)] += block @ block.T
-        squares, vectors = scipy.linalg.eigh(gram, subset_by_value=(threshold**2, np.inf))
-        return np.sqrt(np.maximum(squares, 0.0)), vectors
+        squares, vectors = np.linalg.eigh(gram)
+        above = squares > threshold**2
+        return np.sqrt(squares[above]), vectors[:, above]
 
     def _negative(self, duals: FloatArray) -> tuple[float, FloatArray]:
         """Return the negative value and gradient of (2), and keep value and residual."""
@@ -203,7 +229,7 @@ class _Dual:
         ):
             out += shrink[np.ix_(o, o)] @ block
         self._value = float(duals @ self.target - 0.5 * ((values - 1.0) ** 2).sum())
-        self._residual = float(np.linalg.norm(gradient)) / self.norm
+        self._residual = float(np.hypot(np.linalg.norm(gradient), self._left_out)) / self._norm
         return -self._value, gradient
 
 
@@ -217,11 +243,11 @@ class SVTFill(IterativeCompleter):
     Parameters
     ----------
     tau : float or "auto", default="auto"
-        Weight of the nuclear norm against half the squared norm. The singular values above `tau`
-        are hardly kept small, and with all of them above nothing is filled in but zeros; large
-        values take more iterations. "auto" is the norm of the matrix of all kernels, estimated
-        from the observed entries, which no singular value exceeds. (For matrices with
-        independent entries of size 1, five times this is the usual choice.)
+        Weight of the nuclear norm against half the squared norm, which is for speed and fills
+        with zeros: singular values well above `tau` are not kept few. "auto" is the norm of the
+        matrix of all kernels, estimated from the observed entries, which no singular value
+        exceeds. Five times this, the usual choice for matrices whose entries are of size 1 and
+        of which more is known, takes about twice the iterations for little gain.
     tol : float, default=1e-4
         Residual on the observed entries, relative to their norm.
     max_iter : int, default=2000
