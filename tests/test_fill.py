@@ -271,7 +271,8 @@ class TestEveryFiller:
             assert cross_val_score(model, data, y, cv=3).mean() > 0.75
         search = GridSearchCV(from_stack, {"simplemklclassifier__C": [0.1, 1.0]}, cv=2)
         assert search.fit(stack, y).predict(stack).shape == (40,)
-        search = GridSearchCV(from_stack, {type(filler).__name__.lower(): [kq.ZeroFill(), filler]})
+        step = type(filler).__name__.lower()
+        search = GridSearchCV(from_stack, {step: [kq.ZeroFill(), filler]}, cv=2)
         assert search.fit(stack, y).best_score_ > 0.75
 
     def test_tags(self, filler):
@@ -345,7 +346,7 @@ class TestEM:
         X, present = K[:, i, j].T, mask[i] & mask[j]
         centre = np.array([x[o].mean() for x, o in zip(X.T, present.T, strict=True)])
         spread = np.array([x[o].std() for x, o in zip(X.T, present.T, strict=True)])
-        mean, S = plain_em((X - centre) / spread, present, 1e-6, 1500)
+        mean, S = plain_em((X - centre) / spread, present, 1e-6, 700)
         found = kq.solve_em_fill(K, mask, tol=1e-15, max_iter=3000)
         np.testing.assert_allclose(found.mean, centre + spread * mean, atol=1e-5)
         np.testing.assert_allclose(found.covariance, spread[:, None] * S * spread, atol=1e-5)

@@ -14,8 +14,9 @@ whose gradient is A - X on O with X = D_tau(Y). Gradient ascent on (2) is singul
 thresholding (Cai, Candes and Shen, SIAM J. Optim. 2010). It diverges for steps of 2 and more,
 which its usual step 1.2/p is for an observed fraction p below 0.6, and takes thousands of steps on
 kernels, whose singular values decay over many orders of magnitude; L-BFGS takes hundreds to the
-same X. Singular values and vectors come from the n x n matrix Y Y', to which, as to A - X, each
-kernel contributes only the block K_oo of the samples o that it observes.
+same X (see `kernelquilt.optim.nuclear`). Singular values and vectors come from the n x n matrix
+Y Y', to which, as to A - X, each kernel contributes only the block K_oo of the samples o that it
+observes, and of this only the columns that matter in its eigenvectors.
 
 From X = P Q_1' ... Q_M', |X|_* = (|P|^2 + |Q|^2) / 2 (that is, P = U sqrt(S), Q = V sqrt(S)), every
 sample x gets coordinates by ridge regression of its known similarities on the column factors,
@@ -37,7 +38,7 @@ training samples are.
 | symbol | code |
 |---|---|
 | K_p, s_ip | ``K[p]``, ``observed[i, p]`` |
-| Y / tau, on O | ``duals``, one block for each kernel |
+| Y / tau, on O | ``duals`` |
 | P, Q_p | ``rows``, ``columns[p]`` |
 | g | ``coordinates`` |
 """
@@ -47,15 +48,14 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.optimize
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._gram import Kernel
-from kernelquilt._validation import BoolArray, FloatArray, IndexArray
+from kernelquilt._validation import BoolArray, FloatArray
 from kernelquilt.completion._base import CompletionStep, IterativeCompleter
+from kernelquilt.optim.nuclear import NuclearDual
 
-_CORRECTIONS = 5  # pairs that L-BFGS keeps; more did not save iterations
-_NEGLIGIBLE = 1e-8
+_FIRST_PARTS = (1e-2, 1e-3)  # of the norm, left out at first
 
 
 class LowRank(NamedTuple):
@@ -113,7 +113,7 @@ def solve_svt(
     norm = np.sqrt(sum(float((block**2).sum()) for block in known))
     fraction = sum(block.size for block in known) / K.size
     tau = tau or norm / np.sqrt(fraction) or 1.0
-    dual = _Dual(known, present, len(observed), tau, tol / 2)
+    spectra = [np.linalg.eigh(block / tau) for block in known]
     history: list[CompletionStep] = []
 
     def record(value: float, residual: float) -> None:
@@ -121,116 +121,25 @@ def solve_svt(
         if on_step is not None:
             on_step(len(history), history[-1])
 
+    dual = NuclearDual(spectra, present, len(observed), tol / 2)
+    duals, threshold = dual.target, 0.0  # X = A, if that is known or 0
     if fraction == 1 or norm == 0:
         record(0.0, 0.0)
-        rows, columns = dual.factors(dual.target, 0.0)  # X = A
     else:
-        rows, columns = dual.factors(dual.maximise(tol, max_iter, record), 1.0)
+        # most iterations are for the small eigenvalues, and those for the large ones are cheap
+        parts = [part for part in _FIRST_PARTS if part > tol]
+        stages = [NuclearDual(spectra, present, len(observed), part) for part in parts] + [dual]
+        duals, threshold = stages[0].start(), 1.0
+        for number, stage in enumerate(stages):
+            if number > 0:
+                duals = stage.extended(duals, stages[number - 1])
+            goal = tol if stage is dual else 2 * parts[number]
+            duals = stage.maximise(duals, goal, max_iter - len(history), record)
+        if not history:
+            record(*dual.judge(duals))
+    rows, columns = dual.factors(duals, threshold)
     scale = np.sqrt(tau)
     return LowRank(scale * rows, scale * columns, tau, tuple(history))
-
-
-class _Dual:
-    """Problem (2) in units of tau, with the columns of known blocks in their eigenvectors.
-
-    A known block K_oo = E diag(l) E' is known in whole columns. So (1) for K_oo and for E diag(l)
-    are the same problem, and columns of l near 0 can be left out: all that together make up for
-    less than the part `negligible` of the norm.
-    """
-
-    def __init__(
-        self,
-        known: list[FloatArray],
-        present: list[IndexArray],
-        n: int,
-        tau: float,
-        negligible: float,
-    ) -> None:
-        self.present = present
-        self.n = n
-        values, vectors = zip(*(np.linalg.eigh(block / tau) for block in known), strict=True)
-        squares = np.sort(np.concatenate(values) ** 2)
-        energy = np.cumsum(squares)
-        n_left_out = int((energy <= negligible**2 * energy[-1]).sum())
-        least = squares[min(n_left_out, len(squares) - 1)]
-        kept = [l**2 >= least for l in values]
-        self._bases = [E[:, keep] for E, keep in zip(vectors, kept, strict=True)]
-        self.target = np.concatenate(
-            [(E * l[keep]).ravel() for E, l, keep in zip(self._bases, values, kept, strict=True)]
-        )
-        self._ends = np.cumsum([E.size for E in self._bases])
-        self._norm = float(np.sqrt(energy[-1]))
-        self._left_out = float(np.sqrt(max(energy[-1] - self.target @ self.target, 0.0)))
-
-    def maximise(
-        self, tol: float, max_iter: int, record: Callable[[float, float], None]
-    ) -> FloatArray:
-        """Return the duals; `record` is called with value and residual of every iteration."""
-
-        def stop(_: FloatArray) -> None:
-            record(self._value, self._residual)
-            if self._residual <= tol:
-                raise StopIteration
-
-        largest = self._spectrum(self.target, 0.0)[0][-1]
-        found = scipy.optimize.minimize(
-            self._negative,
-            # the least multiple of A with X != 0, and a little more
-            1.2 / largest * self.target,
-            jac=True,
-            method="L-BFGS-B",
-            callback=stop,
-            options={
-                "maxcor": _CORRECTIONS,
-                "maxiter": max_iter,
-                "maxfun": 2 * max_iter,
-                "ftol": 0.0,
-                "gtol": 0.0,
-            },
-        )
-        self._negative(found.x)
-        if self._residual > tol:
-            record(self._value, self._residual)
-        return np.asarray(found.x)
-
-    def factors(self, duals: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
-        """Return P (n, r) and Q (M, n, r) of the duals after thresholding."""
-        values, vectors = self._spectrum(duals, threshold)
-        kept = values - threshold > _NEGLIGIBLE * values.max(initial=0.0)
-        values, vectors = values[kept], vectors[:, kept]
-        root = np.sqrt(values - threshold)
-        columns = np.zeros((len(self.present), self.n, len(values)))
-        for column, block, E, o in zip(
-            columns, self._blocks(duals), self._bases, self.present, strict=True
-        ):
-            column[o] = E @ ((block.T @ vectors[o]) * (root / values))
-        return vectors * root, columns
-
-    def _blocks(self, flat: FloatArray) -> list[FloatArray]:
-        parts = np.split(flat, self._ends[:-1])
-        return [part.reshape(E.shape) for part, E in zip(parts, self._bases, strict=True)]
-
-    def _spectrum(self, duals: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
-        """Return singular values above `threshold` and left vectors, through the n x n Gram."""
-        gram = np.zeros((self.n, self.n))
-        for block, o in zip(self._blocks(duals), self.present, strict=True):
-            gram[np.ix_(o, o)] += block @ block.T
-        squares, vectors = np.linalg.eigh(gram)
-        above = squares > threshold**2
-        return np.sqrt(squares[above]), vectors[:, above]
-
-    def _negative(self, duals: FloatArray) -> tuple[float, FloatArray]:
-        """Return the negative value and gradient of (2), and keep value and residual."""
-        values, vectors = self._spectrum(duals, 1.0)
-        shrink = (vectors * (1.0 - 1.0 / values)) @ vectors.T
-        gradient = -self.target
-        for out, block, o in zip(
-            self._blocks(gradient), self._blocks(duals), self.present, strict=True
-        ):
-            out += shrink[np.ix_(o, o)] @ block
-        self._value = float(duals @ self.target - 0.5 * ((values - 1.0) ** 2).sum())
-        self._residual = float(np.hypot(np.linalg.norm(gradient), self._left_out)) / self._norm
-        return -self._value, gradient
 
 
 class SVTFill(IterativeCompleter):
