@@ -55,8 +55,6 @@ from kernelquilt._validation import BoolArray, FloatArray
 from kernelquilt.completion._base import CompletionStep, IterativeCompleter
 from kernelquilt.optim.nuclear import NuclearDual
 
-_FIRST_PARTS = (1e-2, 1e-3)  # of the norm, left out at first
-
 
 class LowRank(NamedTuple):
     """The solution X of (1) in factors, ``X[p] = rows @ columns[p].T``.
@@ -100,7 +98,7 @@ def solve_svt(
     tol : float, default=1e-4
         Residual on the observed entries, relative to their norm.
     max_iter : int, default=2000
-        Cap on the evaluations of (2).
+        Cap on the iterations.
     on_step : callable, optional
         Called with the number of every iteration and its CompletionStep.
 
@@ -126,17 +124,7 @@ def solve_svt(
     if fraction == 1 or norm == 0:
         record(0.0, 0.0)
     else:
-        # most iterations are for the small eigenvalues, and those for the large ones are cheap
-        parts = [part for part in _FIRST_PARTS if part > tol]
-        stages = [NuclearDual(spectra, present, len(observed), part) for part in parts] + [dual]
-        duals, threshold = stages[0].start(), 1.0
-        for number, stage in enumerate(stages):
-            if number > 0:
-                duals = stage.extended(duals, stages[number - 1])
-            goal = tol if stage is dual else 2 * parts[number]
-            duals = stage.maximise(duals, goal, max_iter - len(history), record)
-        if not history:
-            record(*dual.judge(duals))
+        duals, threshold = dual.maximise(tol, max_iter, record), 1.0
     rows, columns = dual.factors(duals, threshold)
     scale = np.sqrt(tau)
     return LowRank(scale * rows, scale * columns, tau, tuple(history))

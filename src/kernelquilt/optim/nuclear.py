@@ -2,14 +2,14 @@
 
     min_X  |X|_* + 1/2 |X|_F^2    subject to  X_p = B_p on the rows o_p,  p = 1 ... M,    (1)
 
-for X = [X_1 ... X_M] with n rows, of which each block is known in some of the rows but in all of its
+for X = [X_1 ... X_M] with n rows, each block of which is known in some rows but there in all of its
 columns. With D(Y) = U max(S - 1, 0) V' for Y = U S V', the dual is
 
     max_Y  <Y, B> - 1/2 |D(Y)|_F^2    over Y that are zero where X is not known,    (2)
 
 whose gradient is B - X on the known rows, X = D(Y). For a symmetric block B_p = E diag(l) E' the
 orthogonal E drops out of (1), so that B_p may be replaced by E diag(l), and columns of l near 0 be
-left out. Norms of X and Y are found from the n x n matrix Y Y'.
+left out. Singular values are found from the n x n matrix Y Y'.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _NEGLIGIBLE = 1e-8
 
 
 class NuclearDual:
-    """Problem (2) for tau = 1, over the columns that are not negligible.
+    """Problem (2) over the columns that are not negligible.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class NuclearDual:
     present : list of M ndarrays of shape (n_p,)
         The rows of each block.
     n : int
-        Number of rows of A.
+        Number of rows of X.
     negligible : float
         Columns are left out that together make up for less than this part of the norm.
     """
@@ -51,38 +51,26 @@ class NuclearDual:
         energy = np.cumsum(squares)
         n_left_out = int((energy <= negligible**2 * energy[-1]).sum())
         least = squares[min(n_left_out, len(squares) - 1)]
-        self._kept = [values**2 >= least for values, _ in spectra]
-        self._bases = [E[:, kept] for (_, E), kept in zip(spectra, self._kept, strict=True)]
+        self._bases = [E[:, l**2 >= least] for l, E in spectra]
         self._ends = np.cumsum([E.size for E in self._bases])
-        self.target = np.concatenate(
-            [(E * l)[:, kept].ravel() for (l, E), kept in zip(spectra, self._kept, strict=True)]
-        )
+        self.target = np.concatenate([(E * l)[:, l**2 >= least].ravel() for l, E in spectra])
         self._norm = float(np.sqrt(energy[-1]))
         self._left_out = float(np.sqrt(max(energy[-1] - self.target @ self.target, 0.0)))
 
-    def start(self) -> FloatArray:
-        """Return the least multiple of A for which X is not 0, and a little more."""
-        return np.asarray(1.2 / self._spectrum(self.target, 0.0)[0][-1] * self.target)
-
-    def extended(self, duals: FloatArray, coarse: "NuclearDual") -> FloatArray:
-        """Return the duals of a problem with fewer columns as duals of this one."""
-        whole = np.zeros_like(self.target)
-        for block, part, kept, had in zip(
-            self._blocks(whole), coarse._blocks(duals), self._kept, coarse._kept, strict=True
-        ):
-            block[:, had[kept]] = part
-        return whole
-
     def maximise(
-        self,
-        duals: FloatArray,
-        tol: float,
-        max_iter: int,
-        record: Callable[[float, float], None],
+        self, tol: float, max_iter: int, record: Callable[[float, float], None]
     ) -> FloatArray:
-        """Return better duals; `record` is called with value and residual of every iteration."""
-        if max_iter <= 0:
-            return duals
+        """Return the duals.
+
+        Parameters
+        ----------
+        tol : float
+            Residual on the known rows, relative to their norm, at which to stop.
+        max_iter : int
+            Cap on the iterations.
+        record : callable
+            Called with the value of (2) and the residual after every iteration, at least once.
+        """
         latest = (0.0, np.inf)
 
         def negative(duals: FloatArray) -> tuple[float, FloatArray]:
@@ -98,7 +86,8 @@ class NuclearDual:
 
         found = scipy.optimize.minimize(
             negative,
-            duals,
+            # the least multiple of B for which X is not 0, and a little more
+            1.2 / self._spectrum(self.target, 0.0)[0][-1] * self.target,
             jac=True,
             method="L-BFGS-B",
             callback=stop,
@@ -110,6 +99,8 @@ class NuclearDual:
                 "gtol": 0.0,
             },
         )
+        if found.nit == 0:  # not even one step succeeded
+            record(*latest)
         return np.asarray(found.x)
 
     def factors(self, duals: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
@@ -137,11 +128,6 @@ class NuclearDual:
         squares, vectors = np.linalg.eigh(gram)
         above = squares > threshold**2
         return np.sqrt(squares[above]), vectors[:, above]
-
-    def judge(self, duals: FloatArray) -> tuple[float, float]:
-        """Return the value of (2) and the relative residual."""
-        value, gradient = self._evaluate(duals)
-        return value, self._residual(gradient)
 
     def _residual(self, gradient: FloatArray) -> float:
         return float(np.hypot(np.linalg.norm(gradient), self._left_out)) / self._norm
