@@ -1,6 +1,9 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets
+from kernelquilt.completion.em import EMFill, solve_em_fill
+from kernelquilt.completion.fill import MeanFill, ZeroFill
+from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
@@ -36,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
+    "EMFill",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
@@ -46,9 +50,11 @@ __all__ = [
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
     "MaxMarginAbsentClassifier",
+    "MeanFill",
     "MultiView",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
+    "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
     "SimpleMKLClassifier",
@@ -56,6 +62,7 @@ __all__ = [
     "UniformMKLClassifier",
     "ViewKernels",
     "ViewTransformer",
+    "ZeroFill",
     "__version__",
     "as_views",
     "bounds",
@@ -63,6 +70,7 @@ __all__ = [
     "gaussian_bank",
     "mkl_path",
     "solve_convex_absent_mkl",
+    "solve_em_fill",
     "solve_iterative_absent_mkl",
     "solve_localized_mkl",
     "solve_lp_mkl",
@@ -71,5 +79,6 @@ __all__ = [
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
     "solve_simple_mkl",
+    "solve_svt",
     "solve_uniform_mkl",
 ]

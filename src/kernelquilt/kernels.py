@@ -188,6 +188,22 @@ class KernelStack:
             return np.array([kernel[self.ids, self.ids] for kernel in gram.kernels], gram.dtype)
         return None if gram.diag is None else gram.diag[:, self.ids]
 
+    def diag_of_rows(self, training: TrainingRows) -> Kernel | None:
+        """Return `diag` of rows that are to be compared with training samples.
+
+        Parameters
+        ----------
+        training : TrainingRows
+            As in `cross_kernels`.
+
+        Returns
+        -------
+        diag : ndarray of shape (M, n_rows) or None
+            None if it is not known: the columns of a square stack with another token are the
+            training samples, so that its diagonal is not that of its rows with themselves.
+        """
+        return self.diag if self.token == training.token or not self.square else None
+
     @property
     def training_rows(self) -> TrainingRows:
         """What a model fitted to this stack keeps for `cross_kernels`; O(n_rows M)."""

@@ -78,9 +78,7 @@ class _StackTransformer(TransformerMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self, "training_rows_")
         stack, training = as_stack(X), self.training_rows_
-        # the diagonal of another square stack is not the similarity of its rows with themselves
-        known = stack.token == training.token or not stack.square
-        diag = stack.diag if known else None
+        diag = stack.diag_of_rows(training)
         K = np.empty((len(stack.names), len(stack), len(training.ids)), dtype=stack.dtype)
         for m, kernel in enumerate(stack.cross_kernels(training)):
             own = self._transform_kernel(m, kernel, None if diag is None else diag[m], stack, K[m])

@@ -1,0 +1,1 @@
+"""Completion of kernels: transformers from stacks with absent samples to stacks without."""
