@@ -1,12 +1,13 @@
 """Data sets with naturally absent views, read from the directory named by KERNELQUILT_DATA."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -15,15 +16,22 @@ import kernelquilt as kq
 pytestmark = pytest.mark.shared_data
 
 
-def load(name):
-    """Return the views and labels of a stored set, or skip the test."""
+def load(name, *more):
+    """Return the views and labels of a stored set, and more by name, or skip the test."""
     path = Path(os.environ.get("KERNELQUILT_DATA", "")) / f"{name}.npz"
     if not path.is_file():
         pytest.skip(f"KERNELQUILT_DATA names no directory with {path.name}")
     with np.load(path, allow_pickle=False) as stored:
         names = [str(view) for view in stored["view_names"]]
         blocks = [np.asarray(stored[f"view_{k}"], dtype=float) for k in range(len(names))]
-        return kq.MultiView(dict(zip(names, blocks, strict=True))), stored["y"]
+        views = kq.MultiView(dict(zip(names, blocks, strict=True)))
+        return views, stored["y"], *(stored[key] for key in more)
+
+
+def prepared():
+    return kq.ViewTransformer(
+        make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+    )
 
 
 @pytest.mark.parametrize("name", ["three_sources", "breast_tcga", "cll_multiomics"])
@@ -36,6 +44,8 @@ def load(name):
         kq.IterativeAbsentMKLClassifier,
         kq.PenalizedAbsentMKLClassifier,
         kq.MaxMarginAbsentClassifier,
+        kq.ConvexAbsentMKLClassifier,
+        partial(kq.ConvexAbsentMKLClassifier, formulation="shared_coef"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*need not converge:sklearn.exceptions.ConvergenceWarning")
@@ -43,13 +53,37 @@ def test_naturally_absent_views(name, classifier):
     X, y = load(name)
     assert not X.observed.all()
     kernels = "cosine" if name == "three_sources" else "gaussian"
-    model = make_pipeline(
-        kq.ViewTransformer(
-            make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
-        ),
-        classifier(C=10.0, kernels=kernels),
-    )
+    model = make_pipeline(prepared(), classifier(C=10.0, kernels=kernels))
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     majority = np.bincount(np.unique(y, return_inverse=True)[1]).max() / len(y)
     assert cross_val_score(model, X, y, cv=folds).mean() > majority + 0.15
     assert model.fit(X, y)[-1].converged_
+
+
+@pytest.mark.parametrize("name", ["three_sources", "breast_tcga", "cll_multiomics"])
+@pytest.mark.parametrize("filler", [kq.ZeroFill, kq.MeanFill, kq.EMFill, kq.SVTFill])
+def test_filled_kernels(name, filler):
+    X, y = load(name)
+    kernels = "cosine" if name == "three_sources" else "gaussian"
+    model = make_pipeline(
+        prepared(), kq.ViewKernels(kernels), filler(), kq.SimpleMKLClassifier(10.0)
+    )
+    train, test = train_test_split(np.arange(len(y)), stratify=y, random_state=0)
+    majority = np.bincount(np.unique(y, return_inverse=True)[1]).max() / len(y)
+    assert model.fit(X[train], y[train]).score(X[test], y[test]) > majority + 0.15
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        kq.ObservedFractionMKLClassifier,
+        kq.PenalizedAbsentMKLClassifier,
+        kq.ConvexAbsentMKLClassifier,
+        kq.MaxMarginAbsentClassifier,
+    ],
+)
+def test_a_view_that_no_test_sample_has(classifier):
+    X, y, train, test = load("breast_tcga", "train_idx", "test_idx")
+    assert not X[test].observed[:, list(X.names).index("protein")].any()
+    model = make_pipeline(prepared(), classifier(10.0)).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) > 0.85
