@@ -133,6 +133,14 @@ def test_readme_examples_run(tmp_path):
         subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=300)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_examples_of_the_docs_run(page, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    if blocks:
+        code = "\n".join(blocks)
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=300)
+
+
 def test_readme_names_every_classifier_and_both_commands():
     text = (ROOT / "README.md").read_text()
     assert "make demo" in text

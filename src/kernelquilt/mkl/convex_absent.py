@@ -15,8 +15,8 @@ of observation, the multipliers z of the constraints and linear programming dual
 
 so that the weights a sample can see sum to at most one, instead of all of them. The score is
 :math:`f = \sum_p d_p K_p b`, and :math:`\gamma_p = d_p (S'z)_p / \sum_k z_k`. Patterns contained in
-another one, and empty ones, constrain nothing; a kernel that nobody has gets no weight. The
-certificate is one linear programme in the weights,
+another one, and empty ones, constrain nothing: if a single sample has all kernels, what remains is
+SimpleMKL on zero-filled kernels. A kernel that nobody has gets no weight. The certificate is one linear programme in the weights,
 :math:`\max_{d \in \mathcal D} \sum_p d_p \, b'K_p b`.
 
 Two neighbours of this problem are in the paper too. They are other problems even if nothing is
@@ -204,10 +204,11 @@ def _solve_max_min(
 class ConvexAbsentMKLClassifier(BaseMKLClassifier):
     """SVM on a combination of kernels in which the weights that a sample can see sum to one.
 
-    Use it when views are absent for many samples and may differ in worth: a sample with few views
-    is scored by larger weights on what it has, and the optimum is certified by `duality_gap_`. With
-    nothing absent it is `SimpleMKLClassifier`. Compare it with `ObservedFractionMKLClassifier`,
-    which learns no weights and is often as good.
+    Use it when every sample lacks some views and these may differ in worth: weights may then be
+    larger than if they had to sum to one over all kernels, and the optimum is certified by
+    `duality_gap_`. As soon as one training sample has all kernels, its pattern implies all other
+    constraints and the result is that of `SimpleMKLClassifier`, absent kernels zero. Compare it
+    with `ObservedFractionMKLClassifier`, which learns no weights and is often as good.
 
     Parameters
     ----------
