@@ -16,8 +16,8 @@ of observation, the multipliers z of the constraints and linear programming dual
 so that the weights a sample can see sum to at most one, instead of all of them. The score is
 :math:`f = \sum_p d_p K_p b`, and :math:`\gamma_p = d_p (S'z)_p / \sum_k z_k`. Patterns contained in
 another one, and empty ones, constrain nothing: if a single sample has all kernels, what remains is
-SimpleMKL on zero-filled kernels. A kernel that nobody has gets no weight. The certificate is one linear programme in the weights,
-:math:`\max_{d \in \mathcal D} \sum_p d_p \, b'K_p b`.
+SimpleMKL on zero-filled kernels. A kernel that nobody has gets no weight. The certificate is one
+linear programme in the weights, :math:`\max_{d \in \mathcal D} \sum_p d_p \, b'K_p b`.
 
 Two neighbours of this problem are in the paper too. They are other problems even if nothing is
 absent, in spite of what it says:
