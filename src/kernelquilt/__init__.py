@@ -16,6 +16,7 @@ from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mk
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier, solve_max_margin_absent
+from kernelquilt.mkl.multiview_svm import MultiViewSVMClassifier, solve_multiview_svm
 from kernelquilt.mkl.path import mkl_path
 from kernelquilt.mkl.penalized_absent import (
     PenalizedAbsentMKLClassifier,
@@ -23,6 +24,7 @@ from kernelquilt.mkl.penalized_absent import (
 )
 from kernelquilt.mkl.search import MKLSearchCV
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
+from kernelquilt.mkl.svm2k import SVM2KClassifier, solve_svm2k
 from kernelquilt.mkl.uniform import (
     ObservedFractionMKLClassifier,
     UniformMKLClassifier,
@@ -52,8 +54,10 @@ __all__ = [
     "MaxMarginAbsentClassifier",
     "MeanFill",
     "MultiView",
+    "MultiViewSVMClassifier",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
+    "SVM2KClassifier",
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
@@ -76,9 +80,11 @@ __all__ = [
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
+    "solve_multiview_svm",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
     "solve_simple_mkl",
+    "solve_svm2k",
     "solve_svt",
     "solve_uniform_mkl",
 ]
