@@ -1,19 +1,6 @@
 """Small random problems and their conic reference solutions."""
 
-import inspect
-
 import numpy as np
-
-
-def first_parameter(classifier):
-    """Return the name of the penalty, or of its inverse `c`, of a class of classifiers."""
-    return next(iter(inspect.signature(classifier).parameters))
-
-
-def penalised(classifier, C):
-    """Return the parameter that makes errors as costly as C does in an SVM."""
-    name = first_parameter(classifier)
-    return {name: 0.5 / C if name == "c" else C}
 
 
 def random_kernels(rng, n, m, rank=None, scale=1.0):

@@ -11,14 +11,7 @@ from sklearn.svm import SVC
 
 import kernelquilt as kq
 from kernelquilt.optim.blas import single_threaded_blas
-from problems import (
-    conic_mkl,
-    conic_svm,
-    first_parameter,
-    penalised,
-    random_kernels,
-    random_problem,
-)
+from problems import conic_mkl, conic_svm, random_kernels, random_problem
 
 CLASSIFIERS = [
     kq.UniformMKLClassifier,
@@ -32,14 +25,8 @@ CLASSIFIERS = [
     kq.MaxMarginAbsentClassifier,
     kq.LocalizedMKLClassifier,
     kq.SampleAdaptiveMKLClassifier,
-    kq.SVM2KClassifier,
-    kq.MultiViewSVMClassifier,
 ]
-# the score of these is not the sum of the kernels times one coefficient per sample
-OWN_SCORES = {kq.LocalizedMKLClassifier, kq.SVM2KClassifier, kq.MultiViewSVMClassifier}
-ANY_NUMBER = [each for each in CLASSIFIERS if each is not kq.SVM2KClassifier]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
-any_number_of_views = pytest.mark.parametrize("classifier", ANY_NUMBER)
 
 
 @pytest.fixture
@@ -128,7 +115,9 @@ def test_simple_mkl_finds_the_relevant_view():
     assert [name.split("__")[0] for name in model.kernel_names_] == list(X.names)
 
 
-@pytest.mark.parametrize("classifier", [each for each in CLASSIFIERS if each not in OWN_SCORES])
+@pytest.mark.parametrize(
+    "classifier", [each for each in CLASSIFIERS if each is not kq.LocalizedMKLClassifier]
+)
 def test_score_is_the_sum_over_kernels(classifier):
     rng = np.random.default_rng(3)
     K, _ = random_kernels(rng, 50, 3)
@@ -163,21 +152,21 @@ def test_balanced_class_weight_equals_explicit_weights(classifier, two_views):
     factor = {0: 30 / (2 * 20), 1: 30 / (2 * 10)}
     balanced = classifier(class_weight="balanced").fit(data, y).decision_function(data)
     explicit = classifier(class_weight=factor).fit(data, y).decision_function(data)
-    weighted = classifier().fit(data, y, sample_weight=None).decision_function(data)
+    weighted = classifier(C=1.0).fit(data, y, sample_weight=None).decision_function(data)
     np.testing.assert_allclose(balanced, explicit, atol=1e-9)
     assert np.abs(balanced - weighted).max() > 1e-3
 
 
-@any_number_of_views
+@every_classifier
 def test_one_vs_one_votes(classifier):
     X, y = kq.datasets.make_multiview(90, 3, n_classes=3, random_state=0)
     model = classifier(multi_class="ovo").fit(X, y)
-    assert model.dual_coef_.shape in [(3, 90), (3, 3, 90)]
+    assert model.dual_coef_.shape == (3, 90)
     assert model.decision_function(X).shape == (90, 3)
     assert model.score(X, y) > 0.8
     pairs = [(0, 1), (0, 2), (1, 2)]
     for row, pair in zip(model.dual_coef_, pairs, strict=True):
-        assert set(y[np.atleast_2d(row).any(axis=0)]) <= set(model.classes_[list(pair)])
+        assert set(y[row != 0]) <= set(model.classes_[list(pair)])
 
 
 @every_classifier
@@ -198,7 +187,7 @@ def test_sample_without_views_is_left_out_and_scored_by_the_intercept(classifier
     )
 
 
-@any_number_of_views
+@every_classifier
 def test_view_absent_for_all_gets_no_weight(classifier, two_views):
     views, y = two_views
     views["gone"] = np.full((40, 4), np.nan)
@@ -212,7 +201,7 @@ def test_view_absent_for_all_gets_no_weight(classifier, two_views):
     np.testing.assert_allclose(model.decision_function(views), expected, atol=1e-12)
 
 
-@any_number_of_views
+@every_classifier
 def test_zero_weight_removes_a_sample_and_the_view_only_it_has(classifier, two_views):
     views, y = two_views
     views["rare"] = np.full((40, 2), np.nan)
@@ -245,13 +234,13 @@ def test_indefinite_kernels_are_named(classifier):
         classifier().fit(stack, np.arange(30) % 2)
 
 
-@any_number_of_views
+@every_classifier
 @pytest.mark.parametrize("C", [1e2, 1e4, 1e6])
 def test_low_rank_kernels_at_large_penalties(classifier, C):
     X, y = kq.datasets.make_multiview(
         300, 3, relevance=[0.3, 0.2, 0.1], label_noise=0.1, random_state=0
     )
-    model = classifier(**penalised(classifier, C), kernels="linear").fit(X, y)
+    model = classifier(C, kernels="linear").fit(X, y)
     assert model.converged_
     assert model.n_smo_iter_ < 100_000 * model.n_solves_
 
@@ -370,7 +359,7 @@ def test_gap_is_never_negative_and_objective_grows_with_c(seed):
 @pytest.mark.parametrize("C", [1e-6, 1e6])
 def test_extreme_penalties_give_finite_scores(classifier, C, two_views):
     views, y = two_views
-    model = classifier(**penalised(classifier, C)).fit(views, y)
+    model = classifier(C).fit(views, y)
     assert np.isfinite(model.decision_function(views)).all()
     assert model.converged_
 
@@ -407,7 +396,7 @@ def test_bad_targets_and_parameters(classifier, two_views):
     with pytest.raises(ValueError, match="3 of 40 sample weights are negative"):
         classifier().fit(views, y, sample_weight=np.r_[-np.ones(3), np.ones(37)])
     for C in (0.0, -1.0, np.nan, np.inf, "1"):
-        with pytest.raises(ValueError, match=f"'{first_parameter(classifier)}' parameter"):
+        with pytest.raises(ValueError, match="'C' parameter"):
             classifier(C).fit(views, y)
     with pytest.raises(ValueError, match=r"unknown kernel 'gausian'.*'gaussian'"):
         classifier(kernels="gausian").fit(views, y)

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from kernelquilt._validation import BoolArray
 from kernelquilt.mkl._base import BaseMKLClassifier
-from kernelquilt.optim.agreement import Agreement, Disagreement, agree
+from kernelquilt.optim.hinge_agreement import Agreement, Disagreement, agree
 from kernelquilt.optim.agreement_terms import Margins
 from kernelquilt.optim.machine import INNER_SHARE
 from kernelquilt.optim.psd import PositivePart
@@ -48,7 +48,7 @@ def solve_views(
     scale: Floats,
     tol: float,
 ) -> ViewsSolution:
-    """Solve a problem of :mod:`kernelquilt.optim.agreement`, group by group of coupled views.
+    """Solve a problem of :mod:`kernelquilt.optim.hinge_agreement`, group by group of coupled views.
 
     Views that no sample has in common do not know of each other. A view alone is an SVM.
 

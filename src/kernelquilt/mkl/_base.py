@@ -345,12 +345,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 f"class_weight must be positive and finite for every class, got {self.class_weight}"
             )
-        return self._penalty * factor[data.codes] * data.sample_weight
-
-    @property
-    def _penalty(self) -> float:
-        """What the penalties of all samples are proportional to."""
-        return float(self.C)
+        return self.C * factor[data.codes] * data.sample_weight
 
     def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
         if not self.verbose:

@@ -7,7 +7,7 @@ r"""Any number of views with an SVM each, whose outputs are pulled towards their
 with :math:`f_l = \langle w_l, \phi_l \rangle + b_l` and :math:`O_i` the views that sample i has:
 the multi-view framework of [1]_, Eq. (2), with the hinge loss of the SVM instead of its squared
 loss. The decision is that of :math:`\bar f`. Weights of samples count in both sums over samples,
-those of classes in the first. The dual, solved by :mod:`kernelquilt.optim.agreement`, is
+those of classes in the first. The dual, solved by :mod:`kernelquilt.optim.hinge_agreement`, is
 
 .. math:: \max \; \sum_{l, i} a_{li} - \tfrac14 \sum_l g_l' K_l g_l / c_l
           - \tfrac1{4 \lambda} \sum_{l, i} v_{li}^2, \quad

@@ -7,7 +7,7 @@ r"""SVM-2K: two views with an SVM each, whose outputs may differ by little.
 with biases that are not penalised, :math:`f_A = \langle w_A, \phi_A \rangle + b_A`. The sums are
 over the samples that have the view, or both. The decision is that of
 :math:`\tfrac12 (f_A + f_B)`, or of the one view that a sample has. The dual, solved by
-:mod:`kernelquilt.optim.agreement`, is
+:mod:`kernelquilt.optim.hinge_agreement`, is
 
 .. math:: \max \; \sum_i (a_{Ai} + a_{Bi}) - \epsilon \sum_i (d^+_i + d^-_i)
           - \tfrac12 g_A' K_A g_A - \tfrac12 g_B' K_B g_B, \\
