@@ -6,6 +6,7 @@ from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
+from kernelquilt.maps import EmpiricalKernelMap
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
 from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
 from kernelquilt.mkl.iterative_absent import (
@@ -40,6 +41,7 @@ __all__ = [
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
     "EMFill",
+    "EmpiricalKernelMap",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
