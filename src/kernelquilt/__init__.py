@@ -17,6 +17,12 @@ from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mk
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier, solve_max_margin_absent
+from kernelquilt.mkl.mhks import (
+    MHKSClassifier,
+    MultiKernelMHKSClassifier,
+    solve_ho_kashyap,
+    solve_mhks,
+)
 from kernelquilt.mkl.path import mkl_path
 from kernelquilt.mkl.penalized_absent import (
     PenalizedAbsentMKLClassifier,
@@ -49,10 +55,12 @@ __all__ = [
     "LatentSemantic",
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
+    "MHKSClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
     "MaxMarginAbsentClassifier",
     "MeanFill",
+    "MultiKernelMHKSClassifier",
     "MultiView",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
@@ -73,11 +81,13 @@ __all__ = [
     "mkl_path",
     "solve_convex_absent_mkl",
     "solve_em_fill",
+    "solve_ho_kashyap",
     "solve_iterative_absent_mkl",
     "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
+    "solve_mhks",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
     "solve_simple_mkl",

@@ -5,8 +5,8 @@ r"""Squared hinge in several views that are to agree: Newton's method in functio
 
 over functions :math:`f_l = K_l \beta_l + b_l`, a piecewise quadratic and jointly convex problem
 without constraints. With :math:`h = \max(0, 1 - y f)` and :math:`e = c \beta` half its gradient is
-the functional :math:`\rho = -y h + \lambda (f - \bar f) + e`. Replacing the curvature of the hinge by
-one everywhere gives a quadratic that majorises P and whose minimiser is one `JointRidge`; it
+the functional :math:`\rho = -y h + \lambda (f - \bar f) + e`. Replacing the curvature of the hinge
+by one everywhere gives a quadratic that majorises P and whose minimiser is one `JointRidge`; it
 preconditions the conjugate gradients that solve for each Newton step (where many are needed, one
 factorisation is cheaper and takes over), and an exact line search makes P fall. The last steps find
 the exact minimiser of the final quadratic piece.
@@ -221,8 +221,8 @@ class AgreementProblem:
 def _step_length(short: Floats, gain: Floats, slope0: float, curvature: float) -> float:
     """Return the minimiser t >= 0 of ``sum max(0, short - t gain)^2`` plus a quadratic.
 
-    Half the slope of the quadratic is ``slope0 + t curvature``. The whole is convex with a piecewise
-    linear slope, whose root is found by Newton's method between bounds.
+    Half the slope of the quadratic is ``slope0 + t curvature``. The whole is convex with a
+    piecewise linear slope, whose root is found by Newton's method between bounds.
     """
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(60):

@@ -7,8 +7,8 @@ times the roots of the sample weights, :math:`\tilde f = V^{1/2} f`, and with th
 .. math:: (I - qq') V^{1/2} K V^{1/2} (I - qq') = U \operatorname{diag}(s) U',
 
 ridge regression with a free bias is the smoother :math:`S_\gamma = qq' + U \operatorname{diag}(s /
-(s + \gamma)) U'`. The decomposition depends neither on labels nor on c and lambda, so one serves all
-of them. All arrays below are in these weighted values.
+(s + \gamma)) U'`. The decomposition depends neither on labels nor on c and lambda, so one serves
+all of them. All arrays below are in these weighted values.
 """
 
 import threading
@@ -171,9 +171,7 @@ class JointRidge:
         Penalty on the disagreement.
     """
 
-    def __init__(
-        self, spectra: Sequence[Spectrum | None], n: int, c: Floats, lam: float
-    ) -> None:
+    def __init__(self, spectra: Sequence[Spectrum | None], n: int, c: Floats, lam: float) -> None:
         self.spectra = spectra
         self.counts = np.zeros(n)
         for one in spectra:
@@ -182,8 +180,9 @@ class JointRidge:
         # views that share no sample cannot disagree
         self.lam = lam if (self.counts > 1).any() else 0.0
         self.shrunk = [
-            None if one is None else np.column_stack([one.s, np.full(len(one.s), g)])
-            / (one.s + g)[:, None]
+            None
+            if one is None
+            else np.column_stack([one.s, np.full(len(one.s), g)]) / (one.s + g)[:, None]
             for one, g in zip(spectra, c / (1.0 + self.lam), strict=True)
         ]
         if self.lam > 0:
@@ -305,14 +304,15 @@ class SpectrumStore:
         with self._locks.setdefault(key, threading.Lock()):
             made = self._kept.get(key)
             if made is None:
-                made = self._decompose(weight)
+                made = self.decompose(weight)
                 size = sum(one.nbytes for one in made.spectra if one is not None)
                 if self._size + size <= STORED_BYTES:
                     self._kept[key] = made
                     self._size += size
         return made
 
-    def _decompose(self, weight: Floats) -> WeightedViews:
+    def decompose(self, weight: Floats) -> WeightedViews:
+        """Return the views of the samples with positive weight (n,), computed anew."""
         used = np.flatnonzero((weight > 0) & self.observed.any(axis=1))
         root = np.sqrt(weight[used])
         spectra: list[Spectrum | None] = []
