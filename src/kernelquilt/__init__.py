@@ -6,6 +6,7 @@ from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
+from kernelquilt.maps import EmpiricalKernelMap
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
 from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
 from kernelquilt.mkl.iterative_absent import (
@@ -16,6 +17,12 @@ from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mk
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier, solve_max_margin_absent
+from kernelquilt.mkl.mhks import (
+    MHKSClassifier,
+    MultiKernelMHKSClassifier,
+    solve_ho_kashyap,
+    solve_mhks,
+)
 from kernelquilt.mkl.multiview_svm import MultiViewSVMClassifier, solve_multiview_svm
 from kernelquilt.mkl.path import mkl_path
 from kernelquilt.mkl.penalized_absent import (
@@ -42,6 +49,7 @@ __all__ = [
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
     "EMFill",
+    "EmpiricalKernelMap",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
@@ -49,10 +57,12 @@ __all__ = [
     "LatentSemantic",
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
+    "MHKSClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
     "MaxMarginAbsentClassifier",
     "MeanFill",
+    "MultiKernelMHKSClassifier",
     "MultiView",
     "MultiViewSVMClassifier",
     "ObservedFractionMKLClassifier",
@@ -75,11 +85,13 @@ __all__ = [
     "mkl_path",
     "solve_convex_absent_mkl",
     "solve_em_fill",
+    "solve_ho_kashyap",
     "solve_iterative_absent_mkl",
     "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
+    "solve_mhks",
     "solve_multiview_svm",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",

@@ -1,17 +1,14 @@
-"""What methods with a classifier per view share: how they are solved, stored and averaged."""
+"""The hinge loss in views that are made to agree, for every group of views that know each other."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from kernelquilt._validation import BoolArray
-from kernelquilt.mkl._base import BaseMKLClassifier
-from kernelquilt.optim.hinge_agreement import Agreement, Disagreement, agree
 from kernelquilt.optim.agreement_terms import Margins
+from kernelquilt.optim.hinge_agreement import Agreement, Disagreement, agree
 from kernelquilt.optim.machine import INNER_SHARE
 from kernelquilt.optim.psd import PositivePart
 from kernelquilt.optim.smo import solve_svm
@@ -25,19 +22,6 @@ PASSES_PER_ITERATION = 8.0  # products with the kernels, and the system they are
 MakeDisagreement = Callable[[BoolArray, NDArray[np.intp], float], Disagreement]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViewsSolution(Solution):
-    """Solution with a classifier per view, whose `dual_coef` has shape (M, n).
-
-    Attributes
-    ----------
-    intercepts : ndarray of shape (M,)
-        Biases of the views; `intercept` is their mean.
-    """
-
-    intercepts: Floats
-
-
 def solve_views(
     K: NDArray[np.floating],
     y: Floats,
@@ -47,7 +31,7 @@ def solve_views(
     *,
     scale: Floats,
     tol: float,
-) -> ViewsSolution:
+) -> Solution:
     """Solve a problem of :mod:`kernelquilt.optim.hinge_agreement`, group by group of coupled views.
 
     Views that no sample has in common do not know of each other. A view alone is an SVM.
@@ -71,7 +55,7 @@ def solve_views(
 
     Returns
     -------
-    ViewsSolution
+    Solution
     """
     allowed = (U > 0).any(axis=1)
     coef, intercepts = np.zeros(U.shape), np.zeros(len(K))
@@ -105,11 +89,11 @@ def solve_views(
             objective, gap = objective + solved.objective, gap + solved.gap
             n_iter = max(n_iter, solved.n_iter)
             n_passes += PASSES_PER_ITERATION * solved.n_iter * len(views) / len(K)
-    return ViewsSolution(
+    return Solution(
         weights=np.asarray(allowed / np.count_nonzero(allowed)),
         dual_coef=scale[:, None] * coef,
         intercept=float(intercepts[allowed].mean()),
-        intercepts=intercepts,
+        view_intercepts=intercepts,
         objective=objective,
         dual_bound=objective - gap,
         tol=tol,
@@ -155,45 +139,3 @@ def _agree(
             pairs = zip(K, parts, strict=True)
             found = solution(np.array([k if part is None else part.matrix() for k, part in pairs]))
     return found, indefinite
-
-
-class ViewAverageClassifier(BaseMKLClassifier):
-    """Base of the classifiers that average the outputs of the views that a sample has."""
-
-    _same_weights_for_all: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        name: constraint
-        for name, constraint in BaseMKLClassifier._parameter_constraints.items()
-        if name != "C"
-    }
-
-    @property
-    def _penalty(self) -> float:
-        """Penalties are the factors by class and sample; the views have their own besides."""
-        return 1.0
-
-    def _store(self, solutions: list[Any]) -> None:
-        super()._store(solutions)
-        coef = np.array([solution.dual_coef for solution in solutions])
-        intercepts = np.array([solution.intercepts for solution in solutions])
-        single = len(solutions) == 1
-        self.dual_coef_ = coef[0] if single else coef
-        self.view_intercepts_ = intercepts[0] if single else intercepts
-        self.n_support_ = np.count_nonzero(coef.any(axis=1), axis=1)
-
-    def _scores(self, rows: Any) -> Floats:
-        """Return the mean outputs of the views that the samples have, (n_rows, n_problems)."""
-        n_problems = len(self.intercept_)
-        coef = self.dual_coef_.reshape(n_problems, *self.dual_coef_.shape[-2:])
-        intercepts = np.atleast_2d(self.view_intercepts_)
-        taught = np.atleast_2d(self.weights_) > 0
-        views = self.view_kernels_
-        observed = rows.observed if views is None else views.kernel_observed(rows)
-        total, count = np.zeros((len(rows), n_problems)), np.zeros((len(rows), n_problems))
-        needed = np.asarray(taught.any(axis=0))
-        kernels = self._kernels_of(rows, needed)
-        for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
-            counts = observed[:, [m]] & taught[:, m]
-            total += np.where(counts, kernel @ coef[:, m].T + intercepts[:, m], 0.0)
-            count += counts
-        return np.where(count > 0, total / np.maximum(count, 1.0), self.intercept_)

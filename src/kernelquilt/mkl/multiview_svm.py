@@ -6,22 +6,22 @@ r"""Any number of views with an SVM each, whose outputs are pulled towards their
 
 with :math:`f_l = \langle w_l, \phi_l \rangle + b_l` and :math:`O_i` the views that sample i has:
 the multi-view framework of [1]_, Eq. (2), with the hinge loss of the SVM instead of its squared
-loss. The decision is that of :math:`\bar f`. Weights of samples count in both sums over samples,
-those of classes in the first. The dual, solved by :mod:`kernelquilt.optim.hinge_agreement`, is
+loss. The decision is that of :math:`\bar f`. Weights of samples and classes count in both sums over
+samples. The dual, solved by :mod:`kernelquilt.optim.hinge_agreement`, is
 
 .. math:: \max \; \sum_{l, i} a_{li} - \tfrac14 \sum_l g_l' K_l g_l / c_l
           - \tfrac1{4 \lambda} \sum_{l, i} v_{li}^2, \quad
           g_l = y \circ a_l - v_l, \quad 1'g_l = 0, \quad
           \sum_{l \in O_i} v_{li} = 0, \quad 0 \le a_{li} \le 1 .
 
-=============  ==================================================
+=============  ====================================================
 paper symbol   name here
-=============  ==================================================
+=============  ====================================================
 K_l            ``K[l]`` (zero where absent)
 c_l, lambda    ``c[l]``, ``lam``
-f_l            ``K[l] @ dual_coef[l] + intercepts[l]``
+f_l            ``K[l] @ dual_coef[l] + view_intercepts[l]``
 g_l            ``2 c[l] dual_coef[l]``
-=============  ==================================================
+=============  ====================================================
 
 Large lambda makes the views agree; with lambda = 0 each is an SVM of its own, with penalty
 :math:`1 / 2 c_l`.
@@ -41,11 +41,12 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._validation import BoolArray
-from kernelquilt.mkl._agreement import ViewAverageClassifier, ViewsSolution, solve_views
+from kernelquilt.mkl._agreement import solve_views
 from kernelquilt.mkl._problems import BinaryProblem
+from kernelquilt.mkl._view_average import ViewAverageClassifier
 from kernelquilt.optim.agreement_terms import Squares
 from kernelquilt.optim.blas import single_threaded_blas
-from kernelquilt.solution import Step
+from kernelquilt.solution import Solution, Step
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +61,7 @@ def solve_multiview_svm(
     lam: float | Floats = 0.1,
     C: float | Floats = 1.0,
     tol: float = 1e-3,
-) -> ViewsSolution:
+) -> Solution:
     """Solve the multi-view SVM (see the module docstring for the objective).
 
     Parameters
@@ -82,8 +83,8 @@ def solve_multiview_svm(
 
     Returns
     -------
-    ViewsSolution
-        A `Solution` with duals of shape (M, n) and the biases of the views as `intercepts`.
+    Solution
+        With `dual_coef` of shape (M, n) and the biases of the views as `view_intercepts`.
     """
     n = len(y)
     c = check_ridge(c, len(K))
@@ -134,7 +135,7 @@ class MultiViewSVMClassifier(ViewAverageClassifier):
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest or one-vs-one for more than two classes.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the hinge loss by class.
+        Factors on the loss and the disagreement by class.
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     verbose : int, default=0
@@ -142,9 +143,9 @@ class MultiViewSVMClassifier(ViewAverageClassifier):
 
     Attributes
     ----------
-    dual_coef_ : ndarray of shape (M, n), or (n_problems, M, n) if multi-class
+    dual_coef_ : ndarray of shape (n_problems, M, n)
         Coefficients of the training samples, for each view.
-    view_intercepts_ : ndarray of shape (M,), or (n_problems, M) if multi-class
+    view_intercepts_ : ndarray of shape (n_problems, M)
         Biases of the views.
     intercept_ : ndarray of shape (n_problems,)
         Their means, which are the scores of samples without any view.
@@ -205,15 +206,13 @@ class MultiViewSVMClassifier(ViewAverageClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(
-        self, problem: BinaryProblem, on_step: Callable[[Step], None] | None
-    ) -> ViewsSolution:
+    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
         solution = solve_multiview_svm(
             problem.K,
             problem.y,
             observed=problem.observed,
             c=self.c,
-            lam=self.lam * problem.sample_weight,
+            lam=self.lam * problem.C,
             C=problem.C,
             tol=self.tol,
         )

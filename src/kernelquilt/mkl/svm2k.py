@@ -15,15 +15,15 @@ over the samples that have the view, or both. The decision is that of
           1'g_A = 1'g_B = 0, \\
           0 \le a_A \le C_A, \quad 0 \le a_B \le C_B, \quad 0 \le d^\pm, \; d^+ + d^- \le D .
 
-=====================  ==============================================
+=====================  ==================================================
 paper symbol           name here
-=====================  ==============================================
+=====================  ==================================================
 kappa_A, kappa_B       ``K[0]``, ``K[1]`` (zero where absent)
 C_A, C_B, D, epsilon   ``C_a``, ``C_b``, ``D``, ``eps``
 g_A, g_B               ``dual_coef[0]``, ``dual_coef[1]``
-b_A, b_B               ``intercepts[0]``, ``intercepts[1]``
+b_A, b_B               ``view_intercepts[0]``, ``view_intercepts[1]``
 beta+, beta-           d+, d-
-=====================  ==============================================
+=====================  ==================================================
 
 References
 ----------
@@ -41,11 +41,12 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._validation import BoolArray, quoted
 from kernelquilt.kernels import KernelStack
-from kernelquilt.mkl._agreement import ViewAverageClassifier, ViewsSolution, solve_views
+from kernelquilt.mkl._agreement import solve_views
 from kernelquilt.mkl._problems import BinaryProblem
+from kernelquilt.mkl._view_average import ViewAverageClassifier
 from kernelquilt.optim.agreement_terms import Band, Distance
 from kernelquilt.optim.blas import single_threaded_blas
-from kernelquilt.solution import Step
+from kernelquilt.solution import Solution, Step
 from kernelquilt.views import MultiView
 
 Floats = NDArray[np.float64]
@@ -62,7 +63,7 @@ def solve_svm2k(
     D: float | Floats = 1.0,
     eps: float = 0.1,
     tol: float = 1e-3,
-) -> ViewsSolution:
+) -> Solution:
     """Solve SVM-2K (see the module docstring for the objective).
 
     Parameters
@@ -84,8 +85,8 @@ def solve_svm2k(
 
     Returns
     -------
-    ViewsSolution
-        A `Solution` with duals of shape (M, n) and the biases of the views as `intercepts`.
+    Solution
+        With `dual_coef` of shape (M, n) and the biases of the views as `view_intercepts`.
     """
     if len(K) > 2:
         raise ValueError(f"SVM-2K is for two kernels, got {len(K)}")
@@ -129,7 +130,7 @@ class SVM2KClassifier(ViewAverageClassifier):
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest or one-vs-one for more than two classes.
     class_weight : dict, "balanced" or None, default=None
-        Factors on `C_a` and `C_b` by class.
+        Factors on `C_a`, `C_b` and `D` by class.
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     verbose : int, default=0
@@ -137,9 +138,9 @@ class SVM2KClassifier(ViewAverageClassifier):
 
     Attributes
     ----------
-    dual_coef_ : ndarray of shape (M, n), or (n_problems, M, n) if multi-class
+    dual_coef_ : ndarray of shape (n_problems, M, n)
         Signed duals of the training samples, for each view.
-    view_intercepts_ : ndarray of shape (M,), or (n_problems, M) if multi-class
+    view_intercepts_ : ndarray of shape (n_problems, M)
         Biases of the views.
     intercept_ : ndarray of shape (n_problems,)
         Their means, which are the scores of samples without any view.
@@ -171,6 +172,7 @@ class SVM2KClassifier(ViewAverageClassifier):
     True
     """
 
+    _penalty = "C_a"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ViewAverageClassifier._parameter_constraints,
         "C_a": [Interval(Real, 0, np.inf, closed="neither")],
@@ -216,16 +218,14 @@ class SVM2KClassifier(ViewAverageClassifier):
             )
         return stack
 
-    def _solve(
-        self, problem: BinaryProblem, on_step: Callable[[Step], None] | None
-    ) -> ViewsSolution:
+    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
         solution = solve_svm2k(
             problem.K,
             problem.y,
             observed=problem.observed,
             C_a=self.C_a * problem.C,
             C_b=self.C_b * problem.C,
-            D=self.D * problem.sample_weight,
+            D=self.D * problem.C,
             eps=self.eps,
             tol=self.tol,
         )

@@ -1,4 +1,4 @@
-r"""The terms of :mod:`kernelquilt.optim.hinge_agreement`: losses of the views' outputs, and their duals.
+r"""Losses of the outputs of views and their duals, for :mod:`kernelquilt.optim.hinge_agreement`.
 
 A term is a convex function of the outputs f (M, n) of all views. It holds the current value of its
 dual variables, which pull at the coefficients g of the views, and says how they follow when the
