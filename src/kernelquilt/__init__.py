@@ -1,6 +1,7 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets
+from kernelquilt.cca import CCAFusion, NmCCA, solve_nmcca
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
@@ -37,7 +38,7 @@ from kernelquilt.mkl.uniform import (
     UniformMKLClassifier,
     solve_uniform_mkl,
 )
-from kernelquilt.preprocess import CentreKernels, ScaleKernels
+from kernelquilt.preprocess import CentreKernels, ScaleKernels, SelectKernels
 from kernelquilt.solution import Solution
 from kernelquilt.view_kernels import ViewKernels
 from kernelquilt.view_transformer import ViewTransformer
@@ -46,6 +47,7 @@ from kernelquilt.views import MultiView, as_views
 __version__ = "0.1.0"
 
 __all__ = [
+    "CCAFusion",
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
     "EMFill",
@@ -65,12 +67,14 @@ __all__ = [
     "MultiKernelMHKSClassifier",
     "MultiView",
     "MultiViewSVMClassifier",
+    "NmCCA",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
     "SVM2KClassifier",
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
+    "SelectKernels",
     "SimpleMKLClassifier",
     "Solution",
     "UniformMKLClassifier",
@@ -93,6 +97,7 @@ __all__ = [
     "solve_max_margin_absent",
     "solve_mhks",
     "solve_multiview_svm",
+    "solve_nmcca",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
     "solve_simple_mkl",
