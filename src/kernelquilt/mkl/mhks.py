@@ -10,9 +10,9 @@ l. The best b is :math:`\max(0, Y_l \omega_l - 1)`, which leaves the squared hin
           + \lambda \sum_i \sum_l (f_l(x_i) - \bar f(x_i))^2,
 
 convex in all views at once. Where views are absent, the sums run over what is observed, and the
-mean is over the views that a sample has. Sample weights multiply both terms of a sample. MHKS, Eq. (4),
-is the case of one view, or of several with :math:`\lambda = 0`. The score, Eq. (12), is the mean of
-:math:`f_l(x)` over the views that x has.
+mean is over the views that a sample has. Sample weights multiply both terms of a sample. MHKS,
+Eq. (4), is the case of one view, or of several with :math:`\lambda = 0`. The score, Eq. (12), is
+the mean of :math:`f_l(x)` over the views that x has.
 
 The problem is solved exactly by Newton's method in function values
 (:mod:`kernelquilt.optim.agreement`), on one eigendecomposition of each centred kernel, which serves
