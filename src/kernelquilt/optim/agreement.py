@@ -17,7 +17,8 @@ Any :math:`h \ge 0` and g with :math:`\sum_l g_{il} = 0` bound the minimum from 
           - \sum_l \frac1{c_l} (y h_l - g_l)' K_l (y h_l - g_l),
 
 provided that :math:`\sum_i y_i h_{il} - g_{il} = 0` in each view; `lower_bound` takes
-:math:`g = \lambda (f - \bar f)` and scales the h of one class down where that sum is not zero.
+:math:`g = \lambda (f - \bar f)` and lowers the h of one class, or raises that of the other, where
+that sum is not zero.
 
 Weights multiply the samples' terms. All arrays are (M, n), zero where absent, in values times the
 roots of the weights (see :mod:`kernelquilt.optim.spectra`).
@@ -37,6 +38,8 @@ Floats = NDArray[np.float64]
 
 POLISH = 1e-11  # relative gradient norm at which rounding takes over
 DENSE = 6000  # most unknowns of a Newton system that is factorised
+ROUNDING = 1e-12
+LONGEST = 1e3  # times a Newton step
 BIAS_RIDGE = 1e-12  # where no sample of a view misses its margin, nothing else holds its bias
 
 
@@ -119,17 +122,23 @@ class AgreementProblem:
             excess = float(self.margin[l] @ (self.y * h[l] - g[l]))
             side = self.y * excess > 0
             mass = float(self.margin[l, side] @ h[l, side])
-            if abs(excess) > mass:
-                return 0.0
             if mass > 0:
-                h[l, side] *= 1.0 - abs(excess) / mass
+                h[l, side] *= max(0.0, 1.0 - abs(excess) / mass)
+            rest = abs(excess) - mass
+            if rest > 0:
+                against = np.where(side, 0.0, self.margin[l])
+                if against.any():
+                    h[l] += rest * against / (against @ against)
+                elif rest > ROUNDING * (1.0 + self.lam) * float(self.margin[l] @ np.abs(f[l])):
+                    return 0.0
         value = 2.0 * (self.margin * h).sum() - np.square(h).sum() - (g * apart).sum()
         for l, one in enumerate(self.views.spectra):
             if one is not None:
                 pulled = one.U.T @ (self.y * h[l] - g[l])[one.rows]
                 value -= float(one.s @ np.square(pulled)) / self.c[l]
-        # g is a small difference times lam, and sums to zero only up to rounding
-        value -= 4.0 * np.finfo(np.float64).eps * self.lam * np.square(f).sum()
+        # h and g are small differences, g times lam, and sum to zero only up to rounding
+        rounding = self.lam * np.square(f).sum() + np.square(self.margin).sum()
+        value -= 4.0 * np.finfo(np.float64).eps * rounding
         return max(float(value), 0.0)
 
     def direction(
@@ -233,6 +242,8 @@ def _step_length(short: Floats, gain: Floats, slope0: float, curvature: float) -
         new = length - slope / bend if bend > 0 else 2.0 * length
         if not low < new < high:
             new = 2.0 * length if high == np.inf else 0.5 * (low + high)
+        # a direction that is nothing but rounding may seem to lead down for ever
+        new = min(new, LONGEST)
         if abs(new - length) <= 1e-12 * length:
             return new
         length = new
@@ -294,6 +305,10 @@ def minimise(
         stalled = stalled + 1 if no_gain else 0
         if no_gain and norm <= tol * scale:
             break
-    if not history:
-        history.append(Step(objective, objective - bound, passes))
-    return Minimum(at, objective, bound, norm / scale, passes, tuple(history))
+    # one step to the minimiser of the majorant, which leaves the rounding of the steps behind
+    fresh = Outputs(*problem.solve(problem.y * np.maximum(problem.margin, problem.y * at.f)))
+    if problem.objective(fresh) <= objective * (1.0 + ROUNDING):
+        at, objective = fresh, problem.objective(fresh)
+        bound = max(bound, problem.lower_bound(at.f))
+    history.append(Step(objective, objective - bound, passes + 1))
+    return Minimum(at, objective, bound, norm / scale, passes + 1, tuple(history))
