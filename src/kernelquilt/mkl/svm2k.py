@@ -167,8 +167,9 @@ class SVM2KClassifier(ViewAverageClassifier):
     Examples
     --------
     >>> import kernelquilt as kq
-    >>> X, y = kq.datasets.make_multiview(100, 2, random_state=0)
-    >>> bool(kq.SVM2KClassifier(D=10.0).fit(X, y).score(X, y) > 0.9)
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> X = X.select(["mean", "worst"])
+    >>> bool(kq.SVM2KClassifier(D=0.1).fit(X, y).score(X, y) > 0.9)
     True
     """
 
