@@ -12,7 +12,8 @@ from sklearn.svm import LinearSVC
 
 import kernelquilt as kq
 from kernelquilt.optim.agreement import AgreementProblem, Outputs
-from kernelquilt.optim.spectra import JointRidge, SpectrumStore
+from kernelquilt.optim.joint_ridge import JointRidge
+from kernelquilt.optim.spectra import SpectrumStore
 from problems import absent_problem, random_kernels
 
 GRID = 2.0 ** np.arange(-4, 5, 4)

@@ -65,7 +65,14 @@ def mkl_path(
             grid = [{name: float(value), **point} for value in np.ravel(values) for point in grid]
     if not grid:
         raise ValueError("Cs, ps and lams must hold at least one value each")
-    return [model for model, _ in path_fits(estimator, X, y, grid, sample_weight)]
+    # there and back, so that the next candidate is always a neighbour
+    rows = np.arange(len(grid)).reshape(-1, np.size(Cs))
+    if lams is not None:
+        rows[1::2] = rows[1::2, ::-1]
+    order = rows.ravel()
+    fits = path_fits(estimator, X, y, [grid[k] for k in order], sample_weight)
+    models = {int(k): model for k, (model, _) in zip(order, fits, strict=True)}
+    return [models[k] for k in range(len(grid))]
 
 
 def path_fits(

@@ -36,7 +36,7 @@ from kernelquilt.solution import TINY, Step
 
 Floats = NDArray[np.float64]
 
-POLISH = 1e-11  # relative gradient norm at which rounding takes over
+POLISH = 1e-9  # relative gradient norm at which to stop, well below any tol
 DENSE = 6000  # most unknowns of a Newton system that is factorised
 ROUNDING = 1e-12
 LONGEST = 1e3  # times a Newton step
@@ -287,7 +287,8 @@ def minimise(
     size = sum(sizes) if problem.solve.lam > 0 else max(sizes)
     enough = 20 + size // 15 if size <= DENSE else max_iter
     while norm > POLISH * scale and passes < max_iter and stalled < 3:
-        forcing = float(np.clip(norm / scale, 1e-4, 0.1))
+        # as exact as Newton's method can make use of, and no more than is asked for
+        forcing = float(np.clip(norm / scale, max(1e-4, 0.5 * POLISH * scale / norm), 0.1))
         cap = min(enough, max_iter - passes)
         step, spent, solved = problem.direction(at, residual, z, forcing, cap)
         if not solved and cap == enough:
@@ -306,9 +307,9 @@ def minimise(
         if no_gain and norm <= tol * scale:
             break
     # one step to the minimiser of the majorant, which leaves the rounding of the steps behind
-    fresh = Outputs(*problem.solve(problem.y * np.maximum(problem.margin, problem.y * at.f)))
-    if problem.objective(fresh) <= objective * (1.0 + ROUNDING):
-        at, objective = fresh, problem.objective(fresh)
-        bound = max(bound, problem.lower_bound(at.f))
+    target = problem.y * np.maximum(problem.margin, problem.y * at.f)
+    fresh = Outputs(*problem.solve.precisely(target))
+    at, objective = fresh, problem.objective(fresh)
+    bound = max(bound, problem.lower_bound(at.f))
     history.append(Step(objective, objective - bound, passes + 1))
     return Minimum(at, objective, bound, norm / scale, passes + 1, tuple(history))

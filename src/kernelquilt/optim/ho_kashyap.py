@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelquilt.optim.agreement import AgreementProblem, Minimum, Outputs
-from kernelquilt.optim.spectra import JointRidge, SpectrumStore
+from kernelquilt.optim.joint_ridge import JointRidge
+from kernelquilt.optim.spectra import SpectrumStore
 from kernelquilt.solution import Step
 
 Floats = NDArray[np.float64]
@@ -76,7 +77,7 @@ def ho_kashyap(
     def update(f: Floats, b: Floats) -> Outputs:
         others = np.where(views.observed, f.sum(axis=0) - f, 0.0)
         target = y * (problem.margin + b) + lam / counts * others
-        z, e = ridge(target / np.sqrt(times))
+        z, e = ridge.precisely(target / np.sqrt(times))
         return Outputs(z / np.sqrt(times), np.sqrt(times) * e)
 
     def value(at: Outputs, b: Floats) -> float:

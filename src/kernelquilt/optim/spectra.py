@@ -1,4 +1,4 @@
-r"""Eigendecompositions of centred kernels, and least squares in several views that are to agree.
+r"""Eigendecompositions of centred kernels, and where they are kept.
 
 A function of view l is :math:`f = K \beta + b` with penalty :math:`c \beta' K \beta`. In values
 times the roots of the sample weights, :math:`\tilde f = V^{1/2} f`, and with the unit vector
@@ -13,46 +13,17 @@ all of them. All arrays below are in these weighted values.
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, qr
+from scipy.linalg import qr
+
+from kernelquilt.optim.joint_ridge import JointRidge, Spectrum
 
 Floats = NDArray[np.float64]
 
 NEGATIVE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}  # more than rounding, relative
 STORED_BYTES = 2**30  # decompositions kept for the next fit on the same samples
-
-
-class Spectrum(NamedTuple):
-    """A centred kernel between the samples that take part and have the view.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_l,), int
-        These samples, among those that take part.
-    q : ndarray of shape (n_l,)
-        Unit vector of the bias.
-    U, s : ndarrays of shape (n_l, r) and (r,)
-        Eigenvectors and positive eigenvalues.
-    mean_row : ndarray of shape (n_l,)
-        Weighted mean of the rows of the kernel as it was given.
-    positive : ndarray of shape (n_l, k), or None
-        Eigenvectors of the positive part of a kernel that is not positive semi-definite.
-    """
-
-    rows: NDArray[np.intp]
-    q: Floats
-    U: Floats
-    s: Floats
-    mean_row: Floats
-    positive: Floats | None
-
-    @property
-    def nbytes(self) -> int:
-        """Size in memory."""
-        return sum(part.nbytes for part in self if part is not None)
 
 
 def spectrum_of_kernel(
@@ -145,99 +116,6 @@ def _above_rounding(s: Floats, n: int) -> NDArray[np.bool_]:
     if len(s) == 0:
         return np.zeros(0, dtype=np.bool_)
     return np.asarray(s > max(n * np.finfo(np.float64).eps * s[-1], -s[0], 0.0))
-
-
-class JointRidge:
-    r"""Ridge regression in several views with a penalty on their disagreement, solved exactly.
-
-    For targets r of shape (M, n) the solver returns the z and the :math:`e = c \beta` with
-
-    .. math:: (1 + \lambda) z_l - \lambda \bar z + e_l = r_l
-
-    on the samples that have view l, where :math:`\bar z` is the mean over the views that a sample
-    has: the minimiser of :math:`\sum_l \|z_l - r_l\|^2 + c_l \|w_l\|^2 + \lambda \sum_l \|z_l -
-    \bar z\|^2`. One Cholesky factor R of the system for :math:`\bar z`, in the samples or in the
-    eigenvectors, whichever are fewer, serves all right-hand sides.
-
-    Parameters
-    ----------
-    spectra : sequence of Spectrum or None
-        One for each view, None for views that nobody has.
-    n : int
-        Samples that take part.
-    c : ndarray of shape (M,)
-        Penalties of the views.
-    lam : float
-        Penalty on the disagreement.
-    """
-
-    def __init__(self, spectra: Sequence[Spectrum | None], n: int, c: Floats, lam: float) -> None:
-        self.spectra = spectra
-        self.counts = np.zeros(n)
-        for one in spectra:
-            if one is not None:
-                self.counts[one.rows] += 1.0
-        # views that share no sample cannot disagree
-        self.lam = lam if (self.counts > 1).any() else 0.0
-        self.shrunk = [
-            None
-            if one is None
-            else np.column_stack([one.s, np.full(len(one.s), g)]) / (one.s + g)[:, None]
-            for one, g in zip(spectra, c / (1.0 + self.lam), strict=True)
-        ]
-        if self.lam > 0:
-            self._factorise(n, self.lam / (1.0 + self.lam))
-
-    def _factorise(self, n: int, kappa: float) -> None:
-        parts = []
-        for one, shrunk in zip(self.spectra, self.shrunk, strict=True):
-            if one is not None and shrunk is not None:
-                part = np.zeros((n, len(one.s) + 1))
-                part[one.rows, 0] = one.q
-                part[one.rows, 1:] = one.U * np.sqrt(shrunk[:, 0])
-                parts.append(part)
-        self.kappa = kappa
-        self.low_rank = sum(part.shape[1] for part in parts) < n
-        if self.low_rank:
-            self.W = np.hstack(parts)
-            inner = self.W.T @ (self.W / self.counts[:, None])
-            inner *= -kappa
-            inner[np.diag_indices(len(inner))] += 1.0
-            self.factor = cho_factor(inner, overwrite_a=True, check_finite=False)
-            return
-        system = np.zeros((n, n))
-        for part in parts:
-            system -= part @ part.T
-        system *= kappa
-        system[np.diag_indices(n)] += self.counts
-        self.factor = cho_factor(system, overwrite_a=True, check_finite=False)
-
-    def _mean(self, smoothed: Floats) -> Floats:
-        """Return the mean output of the solution for the sum over the views of S r."""
-        right = smoothed / (1.0 + self.lam)
-        if not self.low_rank:
-            return np.asarray(cho_solve(self.factor, right, check_finite=False))
-        right = right / self.counts
-        inner = cho_solve(self.factor, self.W.T @ right, check_finite=False)
-        return np.asarray(right + self.kappa * (self.W @ inner) / self.counts)
-
-    def __call__(self, r: Floats) -> tuple[Floats, Floats]:
-        """Return z and e, both (M, n), zero where absent, for targets r (M, n)."""
-        if self.lam > 0:
-            total = np.zeros(r.shape[1])
-            for one, shrunk, target in zip(self.spectra, self.shrunk, r, strict=True):
-                if one is not None and shrunk is not None:
-                    t = target[one.rows]
-                    total[one.rows] += one.q * (one.q @ t) + one.U @ (shrunk[:, 0] * (one.U.T @ t))
-            r = r + self.lam * self._mean(total)
-        z, e = np.zeros(r.shape), np.zeros(r.shape)
-        for l, (one, shrunk) in enumerate(zip(self.spectra, self.shrunk, strict=True)):
-            if one is not None and shrunk is not None:
-                t = r[l, one.rows]
-                both = one.U @ (shrunk * (one.U.T @ t)[:, None])
-                z[l, one.rows] = (one.q * (one.q @ t) + both[:, 0]) / (1.0 + self.lam)
-                e[l, one.rows] = both[:, 1]
-        return z, e
 
 
 class WeightedViews:
