@@ -147,7 +147,8 @@ class SVM2KClassifier(ViewAverageClassifier):
     weights_ : ndarray of shape (M,), or (n_problems, M) if multi-class
         Share of each view in the score of a sample that has all.
     n_support_ : ndarray of shape (n_problems,)
-        Number of samples with a dual that is not zero.
+        Number of samples with a coefficient; an interior point method leaves tiny ones where an
+        SVM has none.
     objective_, duality_gap_ : float, or ndarray of shape (n_problems,) if multi-class
         Certified primal value, and how far it may be above the optimum.
     n_iter_, n_solves_, n_smo_iter_, n_passes_ : int, int, int, float

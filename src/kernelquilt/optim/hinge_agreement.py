@@ -133,7 +133,7 @@ class NewtonSystem:
     def _inverse(self, x: Floats) -> Floats:
         """Return ``(I + L'KL)^-1 x``."""
         solution = np.zeros(x.shape)
-        solution.flat[self.used], _ = lapack.dpotrs(self.factor, x.flat[self.used], lower=1)
+        solution.flat[self.used], _ = lapack.dpotrs(self.factor, x.flat[self.used], lower=0)
         return solution
 
 
@@ -183,8 +183,9 @@ def _root(used: Bools, give: Floats, stiffness: Floats) -> Floats:
 
 
 def _cholesky(A: Floats) -> Floats:
-    """Return a lower factor; what is above the diagonal means nothing."""
-    factor, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    """Return the transposed factor of A, of which the lower triangle counts, in place of A."""
+    # transposed it is in the order of LAPACK, and not copied
+    factor, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
     if info:
         raise LinAlgError("not positive definite")
     return np.asarray(factor)
