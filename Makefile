@@ -21,6 +21,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/mkl.py
 	$(BIN)/python benchmarks/per_sample.py
+	$(BIN)/python benchmarks/mhks.py
 
 # The same tests against the oldest dependencies that are supported.
 test-oldest: .venv-oldest/.installed

@@ -457,7 +457,7 @@ class MultiKernelMHKSClassifier(MHKSClassifier):
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
-    >>> bool(kq.MultiKernelMHKSClassifier().fit(X, y).score(X, y) > 0.9)
+    >>> bool(kq.MultiKernelMHKSClassifier(c=0.1, lam=0.1).fit(X, y).score(X, y) > 0.9)
     True
     """
 

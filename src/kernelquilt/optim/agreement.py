@@ -36,8 +36,11 @@ from kernelquilt.solution import TINY, Step
 
 Floats = NDArray[np.float64]
 
+QUICK = 1e-7  # relative gradient norm down to which the rounding of quick solves does not matter
 POLISH = 1e-9  # relative gradient norm at which to stop, well below any tol
 DENSE = 6000  # most unknowns of a Newton system that is factorised
+CLOSED = 1e-8  # relative gap to reach if rounding allows
+EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 1e-12
 LONGEST = 1e3  # times a Newton step
 BIAS_RIDGE = 1e-12  # where no sample of a view misses its margin, nothing else holds its bias
@@ -103,19 +106,25 @@ class AgreementProblem:
         """Return half the gradient as a functional."""
         return -self.y * self.hinge(at.f) + self.lam * self.apart(at.f) + at.e
 
-    def descent(self, residual: Floats) -> tuple[Outputs, float]:
+    def descent(self, residual: Floats, *, quick: bool = False) -> tuple[Outputs, float]:
         """Return the step to the minimiser of the majorant, and the norm of the gradient.
 
         The norm is that of the gradient in the metric of the majorant, over two: its square is
         what the step to the minimiser of the majorant gains, in any units of the kernels.
         """
-        z = Outputs(*self.solve(-residual))
+        z = Outputs(*self.solve(-residual, quick=quick))
         return z, float(np.sqrt(max(-(residual * z.f).sum(), 0.0)))
+
+    def renewed(self, at: Outputs) -> Outputs:
+        """Return the minimiser of the majorant at given functions."""
+        return Outputs(*self.solve(self.y * np.maximum(self.margin, self.y * at.f)))
 
     def lower_bound(self, f: Floats) -> float:
         """Return a lower bound of the minimum, 0 if none better is found."""
         apart, h = self.apart(f), self.hinge(f)
         g = self.lam * apart
+        # h and g are small differences, g times lam
+        rounding = 16.0 * EPS * float(self.lam * np.square(f).sum() + np.square(self.margin).sum())
         for l, one in enumerate(self.views.spectra):
             if one is None:
                 continue
@@ -131,18 +140,17 @@ class AgreementProblem:
                     h[l] += rest * against / (against @ against)
                 elif rest > ROUNDING * (1.0 + self.lam) * float(self.margin[l] @ np.abs(f[l])):
                     return 0.0
+                else:
+                    rounding += 4.0 * rest * float(np.abs(f[l]).max())
         value = 2.0 * (self.margin * h).sum() - np.square(h).sum() - (g * apart).sum()
         for l, one in enumerate(self.views.spectra):
             if one is not None:
                 pulled = one.U.T @ (self.y * h[l] - g[l])[one.rows]
                 value -= float(one.s @ np.square(pulled)) / self.c[l]
-        # h and g are small differences, g times lam, and sum to zero only up to rounding
-        rounding = self.lam * np.square(f).sum() + np.square(self.margin).sum()
-        value -= 4.0 * np.finfo(np.float64).eps * rounding
-        return max(float(value), 0.0)
+        return max(float(value) - rounding, 0.0)
 
     def direction(
-        self, at: Outputs, residual: Floats, z: Outputs, tol: float, cap: int
+        self, at: Outputs, residual: Floats, z: Outputs, tol: float, cap: int, quick: bool
     ) -> tuple[Outputs, int, bool]:
         """Return the Newton direction by conjugate gradients, how many, and if they sufficed.
 
@@ -154,6 +162,8 @@ class AgreementProblem:
             How much smaller the norm of the gradient of the quadratic is to be.
         cap : int
             Most conjugate gradients.
+        quick : bool
+            Whether rounding of the order of `QUICK` does not matter.
         """
         active = self.hinge(at.f) > 0
         step, r = self.zero(), -residual
@@ -169,7 +179,7 @@ class AgreementProblem:
             if passes >= cap:
                 return step, passes, False
             r = r - length * curved
-            z = Outputs(*self.solve(r))
+            z = Outputs(*self.solve(r, quick=quick))
             passes += 1
             before, rz = rz, float((r * z.f).sum())
             if not rz > goal:
@@ -278,7 +288,7 @@ def minimise(
     -------
     Minimum
     """
-    at, passes, history, stalled = start, 1, list[Step](), 0
+    at, passes, history, stalled, quick = start, 1, list[Step](), 0, True
     objective, bound = problem.objective(at), problem.lower_bound(at.f)
     residual = problem.residual(at)
     z, norm = problem.descent(residual)
@@ -286,16 +296,24 @@ def minimise(
     sizes = [len(one.s) + 1 for one in problem.views.spectra if one is not None]
     size = sum(sizes) if problem.solve.lam > 0 else max(sizes)
     enough = 20 + size // 15 if size <= DENSE else max_iter
-    while norm > POLISH * scale and passes < max_iter and stalled < 3:
+    while passes < max_iter and stalled < 3:
+        if norm <= POLISH * scale and objective - bound <= CLOSED * objective:
+            break
+        if quick and norm <= QUICK * scale:
+            at, quick = problem.renewed(at), False
+            residual = problem.residual(at)
+            z, norm = problem.descent(residual)
+            passes += 2
         # as exact as Newton's method can make use of, and no more than is asked for
-        forcing = float(np.clip(norm / scale, max(1e-4, 0.5 * POLISH * scale / norm), 0.1))
+        least = max(1e-4, 0.5 * (QUICK if quick else 0.1 * POLISH) / max(norm / scale, TINY))
+        forcing = float(np.clip(norm / scale, min(least, 0.1), 0.1))
         cap = min(enough, max_iter - passes)
-        step, spent, solved = problem.direction(at, residual, z, forcing, cap)
+        step, spent, solved = problem.direction(at, residual, z, forcing, cap, quick)
         if not solved and cap == enough:
             step, enough = problem.dense_direction(at, residual), 0
         at = problem.moved(at, step)
         residual = problem.residual(at)
-        before, (z, norm) = norm, problem.descent(residual)
+        before, (z, norm) = norm, problem.descent(residual, quick=quick)
         passes += spent + 1
         last, objective = objective, problem.objective(at)
         bound = max(bound, problem.lower_bound(at.f))
@@ -306,10 +324,8 @@ def minimise(
         stalled = stalled + 1 if no_gain else 0
         if no_gain and norm <= tol * scale:
             break
-    # one step to the minimiser of the majorant, which leaves the rounding of the steps behind
-    target = problem.y * np.maximum(problem.margin, problem.y * at.f)
-    fresh = Outputs(*problem.solve.precisely(target))
-    at, objective = fresh, problem.objective(fresh)
-    bound = max(bound, problem.lower_bound(at.f))
+    # leaves the rounding of the steps behind
+    at = problem.renewed(at)
+    objective, bound = problem.objective(at), max(bound, problem.lower_bound(at.f))
     history.append(Step(objective, objective - bound, passes + 1))
     return Minimum(at, objective, bound, norm / scale, passes + 1, tuple(history))

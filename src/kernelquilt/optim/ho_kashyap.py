@@ -77,7 +77,7 @@ def ho_kashyap(
     def update(f: Floats, b: Floats) -> Outputs:
         others = np.where(views.observed, f.sum(axis=0) - f, 0.0)
         target = y * (problem.margin + b) + lam / counts * others
-        z, e = ridge.precisely(target / np.sqrt(times))
+        z, e = ridge(target / np.sqrt(times))
         return Outputs(z / np.sqrt(times), np.sqrt(times) * e)
 
     def value(at: Outputs, b: Floats) -> float:

@@ -68,13 +68,25 @@ class _Smoother:
         return np.asarray(S)
 
     def __call__(self, t: Floats) -> Floats:
+        """Return ``S t``."""
         if self.S is not None:
             return np.asarray(dsymv(1.0, self.S, t, lower=True))
-        return np.asarray(self.q * (self.q @ t) + self.U @ (self.kept * (self.U.T @ t)))
+        return self.split(t)[0]
 
-    def remainder(self, t: Floats) -> Floats:
-        """Return the part of ``t - S t`` that functions of the view can take up."""
-        return np.asarray(self.U @ (self.lost * (self.U.T @ t)))
+    def split(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return ``S t``, and the part of ``t - S t`` that functions of the view can take up."""
+        inner = self.U.T @ t
+        return self.q * (self.q @ t) + self.U @ (self.kept * inner), self.U @ (self.lost * inner)
+
+    def quick_split(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return what `split` does, up to the rounding of S, which is not that of its factors."""
+        if self.S is None:
+            return self.split(t)
+        smoothed = self(t)
+        # values that no function takes must stay out of the second part: conjugate gradients do
+        # not see them, and would let them grow
+        full = len(self.kept) + 1 == len(self.q)
+        return smoothed, t - smoothed if full else self.U @ (self.lost * (self.U.T @ t))
 
 
 class JointRidge:
@@ -155,27 +167,18 @@ class JointRidge:
             mean = dsymv(1.0, self.inverse, right, lower=True)
         return r + self.lam * mean
 
-    def __call__(self, r: Floats) -> tuple[Floats, Floats]:
-        """Return z and e, both (M, n), zero where absent, for targets r (M, n)."""
-        t = self._targets(r)
-        z, e = np.zeros(r.shape), np.zeros(r.shape)
-        for l, one in self.smoothers:
-            smoothed = one(t[l, one.rows])
-            z[l, one.rows] = smoothed / (1.0 + self.lam)
-            e[l, one.rows] = t[l, one.rows] - smoothed
-        return z, e
+    def __call__(self, r: Floats, *, quick: bool = False) -> tuple[Floats, Floats]:
+        """Return z and e, both (M, n), zero where absent, for targets r (M, n).
 
-    def precisely(self, r: Floats) -> tuple[Floats, Floats]:
-        """Return z and e as a call does, with no cancellation and nothing that is not needed in e.
-
-        The e of a call holds what no function of the view can take up and the rounding of a
-        difference, which do not matter until it is divided by c.
+        With `quick` the product of r and z has an error of the order of rounding times ``|r|^2``;
+        otherwise it is as small as r is as a functional of the functions of the views.
         """
         t = self._targets(r)
         z, e = np.zeros(r.shape), np.zeros(r.shape)
         for l, one in self.smoothers:
-            z[l, one.rows] = one(t[l, one.rows]) / (1.0 + self.lam)
-            e[l, one.rows] = one.remainder(t[l, one.rows])
+            split = one.quick_split if quick else one.split
+            smoothed, e[l, one.rows] = split(t[l, one.rows])
+            z[l, one.rows] = smoothed / (1.0 + self.lam)
         return z, e
 
 

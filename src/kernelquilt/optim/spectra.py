@@ -129,25 +129,33 @@ class WeightedViews:
         Roots of their weights.
     spectra : list of Spectrum or None
         One for each view.
+    recent : list
+        Where the solver made last is kept, for the next labels; shared, because one takes as much
+        memory as the spectra.
     """
 
     def __init__(
-        self, used: NDArray[np.intp], root: Floats, spectra: list[Spectrum | None]
+        self,
+        used: NDArray[np.intp],
+        root: Floats,
+        spectra: list[Spectrum | None],
+        recent: list[tuple["WeightedViews", Floats, float, JointRidge]],
     ) -> None:
         self.used, self.root, self.spectra = used, root, spectra
         self.observed = np.zeros((len(spectra), len(used)), dtype=np.bool_)
         for mask, one in zip(self.observed, spectra, strict=True):
             if one is not None:
                 mask[one.rows] = True
-        self._last: tuple[Floats, float, JointRidge] | None = None
+        self._recent = recent
 
     def joint_ridge(self, c: Floats, lam: float) -> JointRidge:
-        """Return the solver for the penalties c (M,) and lam, the last one if they are the same."""
-        last = self._last
-        if last is None or last[1] != lam or not np.array_equal(last[0], c):
-            last = c, lam, JointRidge(self.spectra, len(self.used), c, lam)
-            self._last = last
-        return last[2]
+        """Return the solver for the penalties c (M,) and lam, the recent one if it is the same."""
+        for views, old_c, old_lam, ridge in list(self._recent):
+            if views is self and old_lam == lam and np.array_equal(old_c, c):
+                return ridge
+        ridge = JointRidge(self.spectra, len(self.used), c, lam)
+        self._recent[:] = [(self, c, lam, ridge)]
+        return ridge
 
 
 class SpectrumStore:
@@ -173,6 +181,7 @@ class SpectrumStore:
         self.views, self.observed, self.features = views, observed, features
         self._kept: dict[bytes, WeightedViews] = {}
         self._locks: dict[bytes, threading.Lock] = {}
+        self._recent: list[tuple[WeightedViews, Floats, float, JointRidge]] = []
         self._size = 0
 
     def weighted(self, weight: Floats) -> WeightedViews:
@@ -203,4 +212,4 @@ class SpectrumStore:
                 spectra.append(spectrum_of_features(view[chosen], root[rows], rows))
             else:
                 spectra.append(spectrum_of_kernel(view[np.ix_(chosen, chosen)], root[rows], rows))
-        return WeightedViews(used, root, spectra)
+        return WeightedViews(used, root, spectra, self._recent)
