@@ -245,7 +245,7 @@ def fillers():
 
 
 def methods():
-    """Return the methods to compare: transformers of a stack, and the classifier."""
+    """Return the methods to compare, but SVT filling, which would take longer than all others."""
     centred = CentreKernels(), ScaleKernels()
     simple = kq.SimpleMKLClassifier()
     return {
@@ -254,7 +254,6 @@ def methods():
         "SimpleMKL, zero filling": (*centred, kq.ZeroFill(), simple),
         "SimpleMKL, mean filling": (ScaleKernels(), kq.MeanFill(), simple),
         "SimpleMKL, EM filling": (*centred, kq.EMFill(), simple),
-        "SimpleMKL, SVT filling": (*centred, kq.SVTFill(), simple),
         "MMAF": (*centred, kq.MaxMarginAbsentClassifier()),
         "I-AMKL": (*centred, kq.IterativeAbsentMKLClassifier()),
         "I-AMKL-lambda": (*centred, kq.PenalizedAbsentMKLClassifier()),
@@ -273,7 +272,7 @@ def accuracy(directory, repetitions=3):
     ratios = (0.2, 0.5, 0.8)
     names = list(methods())
     means = {name: [] for name in names}
-    for data_name in SETS[:4]:
+    for data_name in SETS[:3]:
         data = load(directory, data_name)
         if data is None:
             continue
