@@ -97,9 +97,7 @@ def newton(
         negligible = (u > 0) & (u <= 2.0 * floor)
         if negligible.any():
             weights = weight_set.weights(weight_set.without(u, negligible))
-            sparse = machine.reweighted(point, weights)
-            if certificate.gap(sparse) > tol:
-                sparse = machine.solve(weights, point, tol)
+            sparse = machine.solve(weights, point, tol)
             if certificate.gap(sparse) <= tol:
                 certificate.record(sparse)
                 point = sparse
