@@ -70,19 +70,26 @@ def solves(directory):
             if data is None:
                 continue
             X, y = data
-            counts, where = [], []
+            counts, totals, where = [], [], []
             for spacing in ("linear", "log"):
                 for prepared in (False, True):
                     for ratio in RATIOS:
                         stack = absent_bank(X, ratio, spacing=spacing, prepared=prepared)
                         for C in (1.0, 100.0):
                             model = kq.ConvexAbsentMKLClassifier(C, tol=tol).fit(stack, y)
-                            counts.append(model.n_solves_ if model.converged_ else 10_000)
+                            met = [
+                                step.n_solves
+                                for step in model.history_[0]
+                                if step.gap <= tol * step.objective
+                            ]
+                            counts.append(min(met, default=10_000))
+                            totals.append(model.n_solves_)
                             where.append((spacing, prepared, float(ratio), C))
             worst = int(np.argmax(counts))
             report(
-                f"C-AMKL, {name}, gap {tol:g}: most SVM solves of {len(counts)} fits",
-                f"{counts[worst]} (median {np.median(counts):g}; {where[worst]})",
+                f"C-AMKL, {name}, gap {tol:g}: most SVM solves to it, {len(counts)} fits",
+                f"{counts[worst]} ({max(totals)} in all, median {np.median(totals):g}; "
+                f"{where[worst]})",
                 f"<= {most}",
                 counts[worst] <= most,
             )
