@@ -184,8 +184,8 @@ def switch_count(m0: Any, M: int) -> int:
         count = int(np.floor(float(m0) * M + 1e-9))  # 0.29 * 100 is meant to be 29
         if count == 0 and float(m0) > 0.0 and M > 1:
             warnings.warn(
-                f"m0={float(m0):g} of {M} kernels, rounded down, is 0: no kernel is switched and the fit "
-                "is that of SimpleMKL; give m0 as an int, or a larger fraction",
+                f"m0={float(m0):g} of {M} kernels, rounded down, is 0: no kernel is switched and "
+                "the fit is that of SimpleMKL; give m0 as an int, or a larger fraction",
                 UserWarning,
                 stacklevel=2,
             )
