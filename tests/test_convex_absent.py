@@ -308,7 +308,7 @@ def test_max_min_does_not_depend_on_the_scale(scale):
 
 def test_certificate_with_kernels_of_different_scale():
     K, _, observed, y = absent_problem(0, 0.5, n=16, rank=3)
-    K *= np.array([1.0, 1e-2, 1e2, 1e3])[:, None, None]
+    K *= np.array([1.0, 0.1, 10.0, 100.0])[:, None, None]
     value, _ = conic_31(K, observed, y, np.full(16, 2.0), observed)
     solution = kq.solve_convex_absent_mkl(
         K, y, observed, C=2.0, formulation="shared_coef", tol=1e-6
