@@ -35,7 +35,8 @@ def test_support_is_the_linear_programme(seed):
     q = random_forms(rng, A.shape[1])
     polytope = Polytope(A)
     scale = q.max() or 1.0
-    best = -linprog(-q / scale, A_ub=A, b_ub=np.ones(len(A))).fun * scale
+    result = linprog(-q / scale, A_ub=A, b_ub=np.ones(len(A)), options=weights.LP_OPTIONS)
+    best = -result.fun * scale
     z = polytope.multipliers(q)
     assert (z >= 0).all()
     assert (polytope.A.T @ z >= q * (1 - 1e-12)).all()

@@ -7,7 +7,7 @@ For weights ``d > 0`` the machine solves Eq. (31) of the paper with its weights 
           M(d) = \sum_p R_p / d_p, \quad A = \sum_p S_p K_p ,
 
 where :math:`S_p` keeps the rows of the samples that have kernel p, and
-:math:`R_p = K_p + \epsilon_p I` with :math:`\epsilon_p` a hundred-millionth of the mean diagonal of
+:math:`R_p = K_p + \epsilon_p I` with :math:`\epsilon_p` 1e-10 of the mean diagonal of
 the kernel, so that M can be inverted: what is certified is the problem with this regulariser. Its
 dual is an SVM,
 
@@ -33,7 +33,7 @@ from kernelquilt.optim.smo import bias, duality_gap, may_move, signed_bounds, so
 
 Floats = NDArray[np.float64]
 
-JITTER = 1e-8  # epsilon in units of the mean diagonal of a kernel
+JITTER = 1e-10  # epsilon in units of the mean diagonal of a kernel
 MAX_RAISES = 6
 
 
