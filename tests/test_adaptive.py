@@ -485,3 +485,9 @@ def test_m0_as_a_fraction_is_rounded_down():
         one = kq.solve_sample_adaptive_mkl(K, y, m0=fraction)
         other = kq.solve_sample_adaptive_mkl(K, y, m0=number)
         np.testing.assert_array_equal(one.switches, other.switches)
+
+
+def test_a_fraction_of_no_kernel_is_reported():
+    X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    with pytest.warns(UserWarning, match="m0=0.25 of 3 kernels, rounded down, is 0"):
+        kq.SampleAdaptiveMKLClassifier().fit(X, y)

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
 from kernelquilt.bounds import absent_mkl_bound, lp_mkl_bound, rp_mkl_bound
@@ -106,5 +108,11 @@ def test_absent_bound_refuses_what_it_is_not_for():
     for bad in ({"rho": 0.0}, {"delta": 0.5}, {"delta": 0.0}):
         with pytest.raises(ValueError, match="rho must be positive"):
             absent_mkl_bound(model, X, y == 1, **bad)
+    with pytest.raises(ValueError, match=r"not fitted with: \[2\]"):
+        absent_mkl_bound(model, X, y)
+    with pytest.raises(ValueError, match="of a pipeline give the last step"):
+        absent_mkl_bound(make_pipeline(model), X, y == 1)
+    with pytest.raises(NotFittedError):
+        absent_mkl_bound(kq.SimpleMKLClassifier(), X, y == 1)
     with pytest.raises(ValueError, match="depend on the sample"):
         absent_mkl_bound(kq.LocalizedMKLClassifier().fit(X, y == 1), X, y == 1)

@@ -290,3 +290,53 @@ def test_max_min_without_its_solver_says_what_to_install(monkeypatch):
     K, _, observed, y = absent_problem(0, 0.5)
     with pytest.raises(ImportError, match=r"kernelquilt\[conic\]"):
         kq.solve_convex_absent_mkl(K, y, observed=observed, formulation="max_min")
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_max_min_does_not_depend_on_the_scale(scale):
+    K, _, observed, y = absent_problem(0, 0.5)
+    one, other = (
+        kq.solve_convex_absent_mkl(
+            K * factor, y, observed, C=2.0 / factor, formulation="max_min", tol=1e-6
+        )
+        for factor in (1.0, scale)
+    )
+    assert one.converged
+    assert other.converged
+    assert other.objective * scale == pytest.approx(one.objective, rel=1e-6)
+
+
+def test_certificate_with_kernels_of_different_scale():
+    K, _, observed, y = absent_problem(0, 0.5, n=16, rank=3)
+    K *= np.array([1.0, 0.1, 10.0, 100.0])[:, None, None]
+    value, _ = conic_31(K, observed, y, np.full(16, 2.0), observed)
+    solution = kq.solve_convex_absent_mkl(
+        K, y, observed, C=2.0, formulation="shared_coef", tol=1e-6
+    )
+    assert solution.dual_bound <= value * (1 + 1e-5)
+    assert solution.objective >= value * (1 - 1e-5)
+
+
+def test_zero_kernels_are_no_error():
+    observed = np.ones((6, 2), dtype=bool)
+    y = np.array([1.0, -1.0] * 3)
+    for formulation in FORMULATIONS:
+        solution = kq.solve_convex_absent_mkl(
+            np.zeros((2, 6, 6)), y, observed, formulation=formulation
+        )
+        assert solution.objective == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_of_samples_are_repetitions(seed):
+    rng = np.random.default_rng(seed)
+    X, y = kq.datasets.make_multiview(60, 4, relevance=[1, 0.5, 0, 0], random_state=seed)
+    stack = kq.ViewKernels().fit_transform(kq.datasets.make_absent(X, 0.3, random_state=seed))
+    times = rng.integers(0, 4, 60)
+    rows = np.repeat(np.arange(60), times)
+    for model in (kq.ConvexAbsentMKLClassifier(2.0), kq.SimpleMKLClassifier(2.0)):
+        weighted = clone(model).fit(stack, y, sample_weight=times)
+        repeated = clone(model).fit(stack[rows], y[rows])
+        np.testing.assert_allclose(
+            weighted.decision_function(stack), repeated.decision_function(stack), atol=1e-7
+        )

@@ -152,7 +152,7 @@ def test_bad_searches(samples):
     X, y = samples
     with pytest.raises(ValueError, match="SVC; use GridSearchCV"):
         kq.MKLSearchCV(SVC(), {"C": CS}).fit(X, y)
-    with pytest.raises(ValueError, match="'kernels' are not parameters of the solver"):
+    with pytest.raises(ValueError, match="the grid has 'kernels'; parameters of kernels"):
         kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"kernels": ["rbf"]}).fit(X, y)
     with pytest.raises(ValueError, match="'C' parameter"):
         kq.mkl_path(kq.SimpleMKLClassifier(), X, y, Cs=[1.0, -1.0])
@@ -176,3 +176,8 @@ def test_path_with_weights_learned_elsewhere(samples):
     np.testing.assert_allclose(
         ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=0.02
     )
+
+
+def test_path_of_a_pipeline_is_refused(samples):
+    with pytest.raises(ValueError, match="MKLSearchCV takes pipelines"):
+        kq.mkl_path(make_pipeline(StandardScaler(), kq.SimpleMKLClassifier()), *samples, Cs=CS)

@@ -45,6 +45,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt.kernels import as_stack
 
@@ -215,8 +216,17 @@ def absent_mkl_bound(
         raise ValueError(
             f"rho must be positive and delta between 0 and 1/3, got rho={rho} and delta={delta}"
         )
+    if not hasattr(model, "_kernel_sizes"):
+        raise ValueError(
+            f"the bound is for a classifier of this package, got {type(model).__name__}; of a "
+            "pipeline give the last step, and what the steps before make of X"
+        )
+    check_is_fitted(model)
     if len(model.classes_) != 2:
         raise ValueError(f"the bound is for two classes, got {len(model.classes_)}")
+    unknown = np.setdiff1d(y, model.classes_)
+    if len(unknown):
+        raise ValueError(f"y has labels that the model was not fitted with: {unknown.tolist()}")
     signs = np.where(np.asarray(y) == model.classes_[1], 1.0, -1.0)
     margins = signs * model.decision_function(X)
     norms, largest, counts = model._kernel_sizes(X)

@@ -3,6 +3,7 @@
 Equation numbers are those of :mod:`kernelquilt.mkl.adaptive`.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from numbers import Integral, Real
@@ -180,7 +181,15 @@ def switch_count(m0: Any, M: int) -> int:
     if whole and 0 <= int(m0) < M:
         return int(m0)
     if isinstance(m0, Real) and not isinstance(m0, Integral) and 0.0 <= float(m0) < 1.0:
-        return int(np.floor(float(m0) * M + 1e-9))  # 0.29 * 100 is meant to be 29
+        count = int(np.floor(float(m0) * M + 1e-9))  # 0.29 * 100 is meant to be 29
+        if count == 0 and float(m0) > 0.0 and M > 1:
+            warnings.warn(
+                f"m0={float(m0):g} of {M} kernels, rounded down, is 0: no kernel is switched and "
+                "the fit is that of SimpleMKL; give m0 as an int, or a larger fraction",
+                UserWarning,
+                stacklevel=2,
+            )
+        return count
     raise ValueError(
         f"m0 must be an int from 0 to {M - 1}, the number of the {M} kernels that a sample may "
         f"switch, or a float in [0, 1), their fraction; got {m0!r}"

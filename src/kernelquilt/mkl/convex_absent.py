@@ -25,7 +25,8 @@ absent, in spite of what it says:
 - ``"shared_coef"``, Eq. (31): all kernels share one coefficient per sample,
   :math:`f = \sum_p K_p \alpha`. The weights then act as a regulariser only and never reach the
   score (:mod:`kernelquilt.optim.shared_coef`). Here absent entries are zero; the printed formula
-  uses them.
+  uses them. The certificate is that of kernels with 1e-10 of their mean diagonal added in the
+  regulariser.
 - ``"max_min"``, Eq. (25): the largest smallest margin itself, a second-order cone programme
   (:mod:`kernelquilt.optim.max_min`).
 

@@ -83,6 +83,11 @@ def path_fits(
     sample_weight: Any,
 ) -> Iterator[tuple[BaseMKLClassifier, float]]:
     """Yield a fitted model and its seconds for each candidate, each started from the one before."""
+    if not isinstance(estimator, BaseMKLClassifier):
+        raise ValueError(
+            "a path is of classifiers of this package, got "
+            f"{type(estimator).__name__}; MKLSearchCV takes pipelines that end with one too"
+        )
     door = clone(estimator)
     door._validate_params()
     begun = time.perf_counter()

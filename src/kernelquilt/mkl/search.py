@@ -224,8 +224,9 @@ def _solver_parameters(
     ]
     if foreign:
         raise ValueError(
-            f"{quoted(foreign)} are not parameters of the solver of {type(classifier).__name__} "
-            f"({quoted(sorted(prefix + name for name in usable))}); use GridSearchCV for them"
+            f"MKLSearchCV tunes the parameters of the solver of {type(classifier).__name__}, "
+            f"{quoted(sorted(prefix + name for name in usable))}, but the grid has "
+            f"{quoted(foreign)}; parameters of kernels and of other steps are for GridSearchCV"
         )
     return {name.removeprefix(prefix): value for name, value in candidate.items()}
 

@@ -9,6 +9,7 @@ from kernelquilt.optim._compiled import BIG, compiled
 
 PIVOT = 1e-10  # entries below are no pivots
 REDUCED_COST = 1e-12  # at which a variable is worth entering
+MANY = 2**14  # entries of G from which a matrix product pays
 PERTURBATION = 1e-11  # of the right-hand sides, so that ties are rare
 
 
@@ -98,20 +99,30 @@ def _longest(values, steps, limit):  # type: ignore[no-untyped-def]
 def _normal_matrix(H, G, scale, out):  # type: ignore[no-untyped-def]
     """Write ``H + G' diag(scale) G`` to `out`, with a ridge; rows of G may be mostly zero."""
     k, m = G.shape
-    places = np.empty(m, dtype=np.int64)
-    for a in range(m):
-        for b in range(m):
-            out[a, b] = H[a, b]
-    for i in range(k):
-        count = 0
-        for j in range(m):
-            if G[i, j] != 0.0:
-                places[count] = j
-                count += 1
-        for a in range(count):
-            value = scale[i] * G[i, places[a]]
-            for b in range(count):
-                out[places[a], places[b]] += value * G[i, places[b]]
+    if k * m > MANY:
+        scaled = np.empty((k, m))
+        for i in range(k):
+            for j in range(m):
+                scaled[i, j] = scale[i] * G[i, j]
+        out[:, :] = np.dot(G.T, scaled)
+        for a in range(m):
+            for b in range(m):
+                out[a, b] += H[a, b]
+    else:
+        places = np.empty(m, dtype=np.int64)
+        for a in range(m):
+            for b in range(m):
+                out[a, b] = H[a, b]
+        for i in range(k):
+            count = 0
+            for j in range(m):
+                if G[i, j] != 0.0:
+                    places[count] = j
+                    count += 1
+            for a in range(count):
+                value = scale[i] * G[i, places[a]]
+                for b in range(count):
+                    out[places[a], places[b]] += value * G[i, places[b]]
     for a in range(m):
         out[a, a] += 1e-14 * (1.0 + out[a, a])
 

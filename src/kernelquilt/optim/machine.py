@@ -80,9 +80,6 @@ class Machine(Protocol):
     def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
         """Solve for one weight vector (M,), to a tenth of the relative gap `tol`."""
 
-    def reweighted(self, point: Point, weights: Floats) -> Point:
-        """Return the duals of a point, measured at other weights without solving for them."""
-
     def hessian(self, point: Point) -> Floats:
         """Return the second derivatives by the weights at the point solved last, (M, M)."""
 
@@ -165,10 +162,6 @@ class StackSVM:
         self.n_solves += 1
         self.n_passes += kernel.n_passes
         return self._point(weights, b, self._updated(products, b - before))
-
-    def reweighted(self, point: Point, weights: Floats) -> Point:
-        """Return the duals of a point, measured at other weights without solving for them."""
-        return self._point(weights, point.b, point.products)
 
     def hessian(self, point: Point) -> Floats:
         """Return the generalised Hessian of J at the point solved last, shape (M, M)."""

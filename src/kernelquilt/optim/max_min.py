@@ -24,6 +24,7 @@ from kernelquilt.optim.weights import Polytope
 
 Floats = NDArray[np.float64]
 
+MAX_PENALTY = 1e5
 RANK_TOLERANCE = 1e-11  # eigenvalues below this share of the largest count as zero
 
 
@@ -81,10 +82,14 @@ def max_min_margin(
 
     allowed = np.flatnonzero(polytope.allowed)
     bases = [_basis(K[p]) for p in allowed]
+    # the cone solver has absolute tolerances: in these units the features are of size one, unless
+    # the penalties were too large then
+    unit = max(float(kernel.diagonal().mean()) for kernel in K) or 1.0
+    unit = min(unit, MAX_PENALTY / float(C.max()))
     ranks = [vectors.shape[1] for vectors, _ in bases]
     n, m, rank = len(y), len(allowed), sum(ranks)
     patterns = polytope.A[:, allowed]
-    features = np.hstack([vectors * scales for vectors, scales in bases])
+    features = np.hstack([vectors * scales for vectors, scales in bases]) / np.sqrt(unit)
     # variables: all w, their norms, v, the bias, the slacks
     margins = sparse.hstack(
         [
@@ -118,7 +123,7 @@ def max_min_margin(
     right = np.concatenate([-np.ones(n), np.zeros(A.shape[0] - n)])
     curvature = np.zeros(width)
     curvature[rank + m] = 1.0
-    cost = np.concatenate([np.zeros(rank + m + 2), C])
+    cost = np.concatenate([np.zeros(rank + m + 2), unit * C])
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
@@ -127,7 +132,8 @@ def max_min_margin(
         sparse.diags(curvature, format="csc"), cost, A, right, cones, settings
     )
     result = solver.solve()
-    x, multipliers = np.array(result.x), np.array(result.z)[:n]
+    x, multipliers = np.array(result.x), np.array(result.z)[:n] / unit
+    x[:rank] /= np.sqrt(unit)
     return _measured(K, y, C, polytope, bases, x, multipliers, int(result.iterations))
 
 
@@ -144,7 +150,8 @@ def _measured(
     """Return the point with its value and bound, whatever the accuracy of the cone solver."""
     allowed = np.flatnonzero(polytope.allowed)
     coef, norms = np.zeros(K.shape[:2]), np.zeros(len(K))
-    scores = np.zeros(len(y))
+    b = feasible_start(y * multipliers, *signed_bounds(y, C))
+    scores, roots = np.zeros(len(y)), np.zeros(len(K))
     first = 0
     for p, (vectors, scales) in zip(allowed, bases, strict=True):
         w = x[first : first + len(scales)]
@@ -152,13 +159,12 @@ def _measured(
         coef[p] = vectors @ (w / scales)
         norms[p] = np.linalg.norm(w)
         scores += vectors @ (scales * w)
+        roots[p] = np.linalg.norm(scales * (b @ vectors))  # b'Kb would lose digits
     intercept = float(x[first + len(allowed) + 1])
     largest = float((polytope.A @ norms).max())
     short = np.maximum(0.0, 1.0 - y * (scores + intercept))
     primal = 0.5 * largest**2 + float(C @ short)
-    b = feasible_start(y * multipliers, *signed_bounds(y, C))
-    q = np.array([b @ kernel @ b for kernel in K])
-    bound = float(y @ b) - 0.5 * polytope.support(np.sqrt(np.maximum(q, 0.0))) ** 2
+    bound = float(y @ b) - 0.5 * polytope.support(roots) ** 2
     return MaxMinPoint(coef, norms, intercept, primal, bound, n_iter)
 
 

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 ARMIJO = 1e-4
 MAX_BACKTRACKS = 12
 ROUNDING = 1e-14  # relative error of J
-STEP_GROWTH = 4.0  # a step may be this much longer than the last one
+STEP_GROWTH = 2.0  # a step may be this much longer than the last one
 FLOOR_SHARE = 0.02  # part of the relative gap that keeping weights positive may cost
 RECIPROCAL_SHARE = 0.9  # part of the curvature along the gradient that may be taken away
 MAX_FLOOR = 0.01  # in units of the start
@@ -97,9 +97,7 @@ def newton(
         negligible = (u > 0) & (u <= 2.0 * floor)
         if negligible.any():
             weights = weight_set.weights(weight_set.without(u, negligible))
-            sparse = machine.reweighted(point, weights)
-            if certificate.gap(sparse) > tol:
-                sparse = machine.solve(weights, point, tol)
+            sparse = machine.solve(weights, point, tol)
             if certificate.gap(sparse) <= tol:
                 certificate.record(sparse)
                 point = sparse

@@ -4,18 +4,20 @@ For weights ``d > 0`` the machine solves Eq. (31) of the paper with its weights 
 
 .. math:: F(d) = \min_{\alpha, b_0} \; \tfrac12 \alpha' M(d) \alpha
           + \sum_i C_i \max(0, 1 - y_i ((A \alpha)_i + b_0)), \qquad
-          M(d) = \sum_p K_p / d_p + \epsilon I, \quad A = \sum_p S_p K_p ,
+          M(d) = \sum_p R_p / d_p, \quad A = \sum_p S_p K_p ,
 
-where :math:`S_p` keeps the rows of the samples that have kernel p. Its dual is an SVM,
+where :math:`S_p` keeps the rows of the samples that have kernel p, and
+:math:`R_p = K_p + \epsilon_p I` with :math:`\epsilon_p` 1e-10 of the mean diagonal of
+the kernel, so that M can be inverted: what is certified is the problem with this regulariser. Its
+dual is an SVM,
 
 .. math:: F(d) = \max_b \; s'b - \tfrac12 \varphi(d, b), \qquad
           \varphi(d, b) = b' A M(d)^{-1} A' b, \qquad \alpha = M(d)^{-1} A' b .
 
 :math:`\varphi` is concave in d, with :math:`\partial \varphi / \partial d_p = q_p =
-\alpha' K_p \alpha / d_p^2` and :math:`\varphi = d'q + \epsilon \|\alpha\|^2`. Therefore
+\alpha' R_p \alpha / d_p^2` and :math:`\varphi = d'q`. Therefore
 
-.. math:: \min_{d \in \mathcal D} F(d) \;\ge\;
-          s'b - \tfrac12 \epsilon \|\alpha\|^2 - \tfrac12 \max_{d \in \mathcal D} d'q ,
+.. math:: \min_{d \in \mathcal D} F(d) \;\ge\; s'b - \tfrac12 \max_{d \in \mathcal D} d'q ,
 
 the same certificate as that of ordinary multiple kernel learning, and the same Newton solver serves
 (:mod:`kernelquilt.optim.newton`). Each solve costs one Cholesky factorisation, O(n^3).
@@ -31,7 +33,7 @@ from kernelquilt.optim.smo import bias, duality_gap, may_move, signed_bounds, so
 
 Floats = NDArray[np.float64]
 
-JITTER = 1e-8  # in units of the mean diagonal of M at equal weights
+JITTER = 1e-10  # epsilon in units of the mean diagonal of a kernel
 MAX_RAISES = 6
 
 
@@ -64,7 +66,8 @@ class SharedCoefSVM:
         self.A = np.zeros(K.shape[1:])
         for p, kernel in enumerate(K):
             self.A += observed[:, [p]] * kernel
-        self.epsilon = JITTER * float(self.diag.sum()) / K.shape[1] * len(K)
+        sizes = self.diag.mean(axis=1)
+        self.epsilon = JITTER * np.maximum(sizes, JITTER * (float(sizes.max()) or 1.0))
 
     def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
         """Solve for one weight vector (M,) without zeros; see `StackSVM.solve`."""
@@ -77,17 +80,12 @@ class SharedCoefSVM:
         self.n_smo_iter += svm.n_iter
         return self._point(weights, svm.dual_coef)
 
-    def reweighted(self, point: Point, weights: Floats) -> Point:
-        """Return the duals of a point, measured at other weights without solving for them."""
-        self._factorise(weights)
-        return self._point(weights, point.b[0])
-
     def _point(self, weights: Floats, b: Floats) -> Point:
         """Measure both objectives at b, with the factors of the weights at hand."""
         alpha = self._alpha(b)
-        products = (self.K @ alpha) / weights[:, None] ** 2
+        products = (self.K @ alpha + np.outer(self.epsilon, alpha)) / weights[:, None] ** 2
         q = products @ alpha
-        linear = float(self.y @ b) - 0.5 * self.epsilon * float(alpha @ alpha)
+        linear = float(self.y @ b)
         dual = linear - 0.5 * float(weights @ q)
         f = self.y - self._gram @ b
         intercept = bias(b, f, self.lower, self.upper)
@@ -100,7 +98,7 @@ class SharedCoefSVM:
     def hessian(self, point: Point) -> Floats:
         r"""Return the second derivatives of F, shape (M, M).
 
-        With :math:`v_p = K_p \alpha / d_p^2` they are, at fixed duals,
+        With :math:`v_p = R_p \alpha / d_p^2` they are, at fixed duals,
         :math:`\operatorname{diag}(q / d) - v'M^{-1}v`; the free duals add to that.
         """
         X = solve_triangular(self._factor, point.products[0].T, lower=True, check_finite=False)
@@ -129,11 +127,11 @@ class SharedCoefSVM:
         M = np.tensordot(1.0 / weights, self.K, 1).astype(np.float64, copy=False)
         diagonal = M.diagonal().copy()
         for _ in range(MAX_RAISES):
-            M[np.diag_indices_from(M)] = diagonal + self.epsilon
+            M[np.diag_indices_from(M)] = diagonal + float((self.epsilon / weights).sum())
             try:
                 self._factor = cholesky(M, lower=True, check_finite=False)
             except LinAlgError:
-                self.epsilon *= 10.0
+                self.epsilon = 10.0 * self.epsilon
             else:
                 self._Z = solve_triangular(self._factor, self.A.T, lower=True, check_finite=False)
                 self._gram = self._Z.T @ self._Z

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 MAX_PIVOTS_SHARE = (
     4  # of the simplex method, in units of rows and columns; a few per column is usual
 )
+SMALL = 2**16  # entries of the constraints up to which it is faster than HiGHS
 SHORT = 1e-10  # of the constraints that its rounding may leave open
 DOMINATION_ENTRIES = 2**23  # held at a time while constraints are compared
 LP_OPTIONS = {  # the smallest tolerances that HiGHS takes
@@ -218,7 +219,8 @@ def _packing_multipliers(A: Floats, q: Floats) -> Floats:
     """Return the multipliers of ``max q'd`` over ``d >= 0, A d <= 1``, to rounding."""
     from kernelquilt.optim._compiled_programmes import packing_multipliers
 
-    z, optimal = packing_multipliers(A, q, MAX_PIVOTS_SHARE * sum(A.shape))
+    pivots = MAX_PIVOTS_SHARE * sum(A.shape) if A.size <= SMALL else 0
+    z, optimal = packing_multipliers(A, q, pivots)
     if optimal and float(np.maximum(q - A.T @ z, 0.0).sum()) <= SHORT * float(q.sum()):
         return np.asarray(z)
     result = linprog(np.ones(len(A)), A_ub=-A.T, b_ub=-q, method="highs", options=LP_OPTIONS)

@@ -1,0 +1,88 @@
+"""The small linear and quadratic programmes in the weights."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from kernelquilt.optim import weights
+from kernelquilt.optim.qp import solve_qp
+from kernelquilt.optim.weights import Polytope
+
+
+def random_polytope(rng):
+    """Return a non-negative matrix, zero and one or real, without columns of zeros."""
+    k, m = int(rng.integers(1, 60)), int(rng.integers(1, 25))
+    A = (rng.random((k, m)) < rng.uniform(0.1, 1.0)).astype(float)
+    if rng.random() < 0.3:
+        A *= rng.uniform(0.1, 10.0, (k, m))
+    A[rng.integers(0, k, m), np.arange(m)] = 1.0
+    return A
+
+
+def random_forms(rng, m):
+    q = rng.random(m) ** rng.integers(1, 8)
+    q[rng.random(m) < 0.2] = 0.0
+    return q * 10.0 ** rng.uniform(-8, 8)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_support_is_the_linear_programme(seed):
+    rng = np.random.default_rng(seed)
+    A = random_polytope(rng)
+    q = random_forms(rng, A.shape[1])
+    polytope = Polytope(A)
+    scale = q.max() or 1.0
+    result = linprog(-q / scale, A_ub=A, b_ub=np.ones(len(A)), options=weights.LP_OPTIONS)
+    best = -result.fun * scale
+    z = polytope.multipliers(q)
+    assert (z >= 0).all()
+    assert (polytope.A.T @ z >= q * (1 - 1e-12)).all()
+    assert polytope.support(q) == pytest.approx(best, rel=1e-8)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_dropped_constraints_change_nothing(seed):
+    rng = np.random.default_rng(seed)
+    A = random_polytope(rng)
+    polytope = Polytope(np.vstack([A, 0.5 * A, A, np.zeros_like(A)]))
+    assert len(polytope.A) <= len(A)
+    for d in rng.random((20, A.shape[1])):
+        assert (polytope.A @ d).max() == pytest.approx((A @ d).max())
+
+
+def test_support_without_pivots_falls_back(monkeypatch):
+    rng = np.random.default_rng(0)
+    A = random_polytope(rng)
+    q = rng.random(A.shape[1])
+    direct = Polytope(A).support(q)
+    monkeypatch.setattr(weights, "MAX_PIVOTS_SHARE", 0)
+    assert Polytope(A).support(q) == pytest.approx(direct, rel=1e-9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_quadratic_programme_meets_its_conditions(seed):
+    rng = np.random.default_rng(seed)
+    m, on_simplex = int(rng.integers(1, 15)), bool(rng.random() < 0.5)
+    F = rng.standard_normal((int(rng.integers(1, m + 2)), m)) * 10.0 ** rng.uniform(-3, 3)
+    H, c = F.T @ F + 1e-8 * np.eye(m), rng.standard_normal(m)
+    more = np.zeros((0, m)) if on_simplex else random_polytope(rng)[:, :m]
+    more = np.pad(more, ((0, 0), (0, m - more.shape[1])))
+    if not on_simplex:
+        more = np.vstack([more, np.ones(m)])  # so that the set is bounded
+    G, h = np.vstack([-np.eye(m), more]), np.concatenate([np.zeros(m), np.ones(len(more))])
+    A = np.ones((1, m)) if on_simplex else np.zeros((0, m))
+    x = solve_qp(H, c, G, h, A, np.ones(len(A)))
+    assert (G @ x <= h + 1e-9).all()
+    np.testing.assert_allclose(A @ x, np.ones(len(A)), atol=1e-9)
+    # no feasible point is better to first order
+    gradient = H @ x + c
+    best = linprog(
+        gradient, A_ub=G, b_ub=h, A_eq=A if len(A) else None, b_eq=np.ones(1) if len(A) else None
+    )
+    size = np.abs(gradient).max() * max(1.0, np.abs(x).max())
+    assert gradient @ x - best.fun <= 1e-6 * max(size, np.abs(c).max())
