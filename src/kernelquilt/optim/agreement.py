@@ -80,10 +80,17 @@ class AgreementProblem:
     """
 
     def __init__(self, views: WeightedViews, y: Floats, c: Floats, lam: float) -> None:
-        self.views, self.y, self.c, self.lam = views, y, c, lam
-        self.solve = views.joint_ridge(c, lam)
+        self.views, self.y, self.c, self.lam = views, y, c, lam if views.coupled else 0.0
+        near = nearby(c, self.lam) if self.lam > 0 else c
+        self.counts = views.observed.sum(axis=0)
+        self._ridge, self._ratio = views.joint_ridge(near, self.lam), (c / near)[:, None]
         self.margin = np.where(views.observed, views.root, 0.0)
-        self.start_norm = self.descent(-y * self.margin)[1]
+        self.start_norm = self.descent(-y * self.margin, quick=True)[1]
+
+    def solve(self, r: Floats, *, quick: bool = False) -> Outputs:
+        """Return the minimiser of the majorant, with nearby c, whose targets are r (M, n)."""
+        f, e = self._ridge(r, quick=quick)
+        return Outputs(f, self._ratio * e)
 
     def zero(self) -> Outputs:
         """Return the functions that are zero."""
@@ -95,7 +102,7 @@ class AgreementProblem:
 
     def apart(self, f: Floats) -> Floats:
         """Return the difference to the mean over the views that a sample has."""
-        return np.where(self.views.observed, f - f.sum(axis=0) / self.solve.counts, 0.0)
+        return np.where(self.views.observed, f - f.sum(axis=0) / self.counts, 0.0)
 
     def objective(self, at: Outputs) -> float:
         """Return P."""
@@ -112,12 +119,19 @@ class AgreementProblem:
         The norm is that of the gradient in the metric of the majorant, over two: its square is
         what the step to the minimiser of the majorant gains, in any units of the kernels.
         """
-        z = Outputs(*self.solve(-residual, quick=quick))
+        z = self.solve(-residual, quick=quick)
         return z, float(np.sqrt(max(-(residual * z.f).sum(), 0.0)))
 
     def renewed(self, at: Outputs) -> Outputs:
-        """Return the minimiser of the majorant at given functions."""
-        return Outputs(*self.solve(self.y * np.maximum(self.margin, self.y * at.f)))
+        """Return the functions of given coefficients, without the rounding of the steps."""
+        new = self.zero()
+        for l, one in enumerate(self.views.spectra):
+            if one is not None:
+                inner = one.U.T @ at.e[l, one.rows]
+                new.e[l, one.rows] = one.U @ inner
+                bias = one.q * (one.q @ at.f[l, one.rows])
+                new.f[l, one.rows] = bias + one.U @ (one.s / self.c[l] * inner)
+        return new
 
     def lower_bound(self, f: Floats) -> float:
         """Return a lower bound of the minimum, 0 if none better is found."""
@@ -179,7 +193,7 @@ class AgreementProblem:
             if passes >= cap:
                 return step, passes, False
             r = r - length * curved
-            z = Outputs(*self.solve(r, quick=quick))
+            z = self.solve(r, quick=quick)
             passes += 1
             before, rz = rz, float((r * z.f).sum())
             if not rz > goal:
@@ -195,7 +209,7 @@ class AgreementProblem:
         active = self.hinge(at.f) > 0
         step = self.zero()
         chosen = [l for l, one in enumerate(self.views.spectra) if one is not None]
-        for block in [chosen] if self.solve.lam > 0 else [[l] for l in chosen]:
+        for block in [chosen] if self.lam > 0 else [[l] for l in chosen]:
             axes, ends = [], [0]
             for l in block:
                 one = self.views.spectra[l]
@@ -205,11 +219,11 @@ class AgreementProblem:
                 axes.append(B)
                 ends.append(ends[-1] + B.shape[1])
             joint = np.hstack(axes)
-            H = joint.T @ (joint * (-self.solve.lam / self.solve.counts)[:, None])
+            H = joint.T @ (joint * (-self.lam / self.counts)[:, None])
             right = np.empty(ends[-1])
             for l, B, start, end in zip(block, axes, ends[:-1], ends[1:], strict=True):
                 part = slice(start, end)
-                H[part, part] += B.T @ (B * (active[l] + self.solve.lam)[:, None])
+                H[part, part] += B.T @ (B * (active[l] + self.lam)[:, None])
                 H[np.arange(start + 1, end), np.arange(start + 1, end)] += self.c[l]
                 H[start, start] += BIAS_RIDGE
                 right[part] = -(B.T @ residual[l])
@@ -227,7 +241,7 @@ class AgreementProblem:
         curved = self.lam * self.apart(step.f) + step.e
         length = np.ones((len(at.f), 1))
         M = len(at.f)
-        for part in [slice(0, M)] if self.solve.lam > 0 else [slice(l, l + 1) for l in range(M)]:
+        for part in [slice(0, M)] if self.lam > 0 else [slice(l, l + 1) for l in range(M)]:
             length[part] = _step_length(
                 (self.margin - self.y * at.f)[part],
                 (self.y * step.f)[part],
@@ -235,6 +249,14 @@ class AgreementProblem:
                 float((curved * step.f)[part].sum()),
             )
         return Outputs(at.f + length * step.f, at.e + length * step.e)
+
+
+def nearby(c: Floats, lam: float) -> Floats:
+    """Return c (M,) with ``c / (1 + lam)`` rounded to powers of two, for which smoothers are kept.
+
+    As a metric it is as good as c, and many c and lam have it in common.
+    """
+    return np.asarray((1.0 + lam) * np.exp2(np.round(np.log2(c / (1.0 + lam)))))
 
 
 def _step_length(short: Floats, gain: Floats, slope0: float, curvature: float) -> float:
@@ -291,10 +313,10 @@ def minimise(
     at, passes, history, stalled, quick = start, 1, list[Step](), 0, True
     objective, bound = problem.objective(at), problem.lower_bound(at.f)
     residual = problem.residual(at)
-    z, norm = problem.descent(residual)
+    z, norm = problem.descent(residual, quick=True)
     scale = max(problem.start_norm, TINY)
     sizes = [len(one.s) + 1 for one in problem.views.spectra if one is not None]
-    size = sum(sizes) if problem.solve.lam > 0 else max(sizes)
+    size = sum(sizes) if problem.lam > 0 else max(sizes)
     enough = 20 + size // 15 if size <= DENSE else max_iter
     while passes < max_iter and stalled < 3:
         if norm <= POLISH * scale and objective - bound <= CLOSED * objective:

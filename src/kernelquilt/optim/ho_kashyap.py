@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelquilt.optim.agreement import AgreementProblem, Minimum, Outputs
-from kernelquilt.optim.joint_ridge import JointRidge
+from kernelquilt.optim.joint_ridge import JointRidge, Smoother
 from kernelquilt.optim.spectra import SpectrumStore
 from kernelquilt.solution import Step
 
@@ -62,7 +62,7 @@ def ho_kashyap(
     Minimum
         With the value of Eq. (8) at its own b, and the last change in place of the gradient.
     """
-    views, y, lam, counts = problem.views, problem.y, problem.lam, problem.solve.counts
+    views, y, lam, counts = problem.views, problem.y, problem.lam, problem.counts
     times = 1.0 + lam * (counts - 1.0) / counts
     if (times == times[0]).all():
         spectra = [
@@ -72,7 +72,12 @@ def ho_kashyap(
         weight = np.zeros(len(store.observed))
         weight[views.used] = np.square(views.root) * times
         spectra = store.decompose(weight).spectra
-    ridge = JointRidge(spectra, len(y), problem.c, 0.0)
+    n = len(y)
+    smoothers = [
+        None if one is None else Smoother(one, c, n)
+        for one, c in zip(spectra, problem.c, strict=True)
+    ]
+    ridge = JointRidge(smoothers, n, 0.0)
 
     def update(f: Floats, b: Floats) -> Outputs:
         others = np.where(views.observed, f.sum(axis=0) - f, 0.0)

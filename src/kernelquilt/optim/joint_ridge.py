@@ -45,8 +45,18 @@ class Spectrum(NamedTuple):
         return sum(part.nbytes for part in self if part is not None)
 
 
-class _Smoother:
-    """Ridge regression of one view with a free bias: ``S = qq' + U diag(s / (s + gamma)) U'``."""
+class Smoother:
+    """Ridge regression of one view with a free bias: ``S = qq' + U diag(s / (s + gamma)) U'``.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        The view.
+    gamma : float
+        Penalty, positive.
+    n : int
+        Samples that take part, of which the view may lack some.
+    """
 
     def __init__(self, spectrum: Spectrum, gamma: float, n: int) -> None:
         # the rows of a slice are not copied
@@ -62,10 +72,12 @@ class _Smoother:
 
     def lower(self) -> Floats:
         """Return the lower triangle of S, and use it from now on if it is cheaper than U."""
-        S = dsyrk(1.0, self.factor, lower=True)
+        if self.S is not None:
+            return self.S
+        S = np.asarray(dsyrk(1.0, self.factor, lower=True))
         if 2 * len(self.kept) > len(S):
             self.S = S
-        return np.asarray(S)
+        return S
 
     def __call__(self, t: Floats) -> Floats:
         """Return ``S t``."""
@@ -104,29 +116,20 @@ class JointRidge:
 
     Parameters
     ----------
-    spectra : sequence of Spectrum or None
-        One for each view, None for views that nobody has.
+    smoothers : sequence of Smoother or None
+        One for each view, of penalty ``c / (1 + lam)``; None for views that nobody has.
     n : int
         Samples that take part.
-    c : ndarray of shape (M,)
-        Penalties of the views.
     lam : float
         Penalty on the disagreement.
     """
 
-    def __init__(self, spectra: Sequence[Spectrum | None], n: int, c: Floats, lam: float) -> None:
-        self.counts = np.zeros(n)
-        for one in spectra:
-            if one is not None:
-                self.counts[one.rows] += 1.0
-        # views that share no sample cannot disagree
-        self.lam = lam if (self.counts > 1).any() else 0.0
-        self.smoothers = [
-            (l, _Smoother(one, gamma, n))
-            for l, (one, gamma) in enumerate(zip(spectra, c / (1.0 + self.lam), strict=True))
-            if one is not None
-        ]
-        if self.lam > 0:
+    def __init__(self, smoothers: Sequence[Smoother | None], n: int, lam: float) -> None:
+        self.counts, self.lam = np.zeros(n), lam
+        self.smoothers = [(l, one) for l, one in enumerate(smoothers) if one is not None]
+        for _, one in self.smoothers:
+            self.counts[one.rows] += 1.0
+        if lam > 0:
             self._invert(n, self.lam / (1.0 + self.lam))
 
     def _invert(self, n: int, kappa: float) -> None:

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from kernelquilt.optim.joint_ridge import JointRidge, Spectrum
+from kernelquilt.optim.joint_ridge import JointRidge, Smoother, Spectrum
 
 Floats = NDArray[np.float64]
 
 NEGATIVE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}  # more than rounding, relative
+KEPT_SMOOTHERS = 2**28
 STORED_BYTES = 2**30  # decompositions kept for the next fit on the same samples
 
 
@@ -118,6 +119,27 @@ def _above_rounding(s: Floats, n: int) -> NDArray[np.bool_]:
     return np.asarray(s > max(n * np.finfo(np.float64).eps * s[-1], -s[0], 0.0))
 
 
+class SmootherStore:
+    """Keeps the smoothers that were used last, at most `KEPT_SMOOTHERS` bytes of them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, float], Smoother] = {}
+        self._lock = threading.Lock()
+
+    def smoother(self, spectrum: Spectrum, gamma: float, n: int) -> Smoother:
+        """Return the smoother of one of the spectra, which must outlive this store."""
+        key = id(spectrum), gamma
+        with self._lock:
+            made = self._kept.pop(key, None) or Smoother(spectrum, gamma, n)
+            self._kept[key] = made
+            room = KEPT_SMOOTHERS
+            for old in reversed(list(self._kept)):
+                room -= 8 * len(self._kept[old].q) ** 2
+                if room < 0 and old != key:
+                    del self._kept[old]
+        return made
+
+
 class WeightedViews:
     """Samples that take part, the roots of their weights and the spectra of their views.
 
@@ -146,14 +168,22 @@ class WeightedViews:
         for mask, one in zip(self.observed, spectra, strict=True):
             if one is not None:
                 mask[one.rows] = True
+        # views that share no sample cannot disagree
+        self.coupled = bool((self.observed.sum(axis=0) > 1).any())
         self._recent = recent
+        self._smoothers = SmootherStore()
 
     def joint_ridge(self, c: Floats, lam: float) -> JointRidge:
         """Return the solver for the penalties c (M,) and lam, the recent one if it is the same."""
         for views, old_c, old_lam, ridge in list(self._recent):
             if views is self and old_lam == lam and np.array_equal(old_c, c):
                 return ridge
-        ridge = JointRidge(self.spectra, len(self.used), c, lam)
+        n = len(self.used)
+        smoothers = [
+            None if one is None else self._smoothers.smoother(one, gamma, n)
+            for one, gamma in zip(self.spectra, c / (1.0 + lam), strict=True)
+        ]
+        ridge = JointRidge(smoothers, n, lam)
         self._recent[:] = [(self, c, lam, ridge)]
         return ridge
 
