@@ -36,7 +36,7 @@ from kernelquilt.solution import TINY, Step
 
 Floats = NDArray[np.float64]
 
-QUICK = 1e-7  # relative gradient norm down to which the rounding of quick solves does not matter
+QUICK = 1e-7  # gradient norm, as a share of the residual, above which quick solves will do
 POLISH = 1e-9  # relative gradient norm at which to stop, well below any tol
 DENSE = 6000  # most unknowns of a Newton system that is factorised
 CLOSED = 1e-8  # relative gap to reach if rounding allows
@@ -88,7 +88,7 @@ class AgreementProblem:
         self.start_norm = self.descent(-y * self.margin, quick=True)[1]
 
     def solve(self, r: Floats, *, quick: bool = False) -> Outputs:
-        """Return the minimiser of the majorant, with nearby c, whose targets are r (M, n)."""
+        """Return the minimiser of the majorant, with nearby c, for targets r (M, n)."""
         f, e = self._ridge(r, quick=quick)
         return Outputs(f, self._ratio * e)
 
@@ -123,15 +123,9 @@ class AgreementProblem:
         return z, float(np.sqrt(max(-(residual * z.f).sum(), 0.0)))
 
     def renewed(self, at: Outputs) -> Outputs:
-        """Return the functions of given coefficients, without the rounding of the steps."""
-        new = self.zero()
-        for l, one in enumerate(self.views.spectra):
-            if one is not None:
-                inner = one.U.T @ at.e[l, one.rows]
-                new.e[l, one.rows] = one.U @ inner
-                bias = one.q * (one.q @ at.f[l, one.rows])
-                new.f[l, one.rows] = bias + one.U @ (one.s / self.c[l] * inner)
-        return new
+        """Return the minimiser of the majorant at given functions, free of the rounding in them."""
+        target = self.y * np.maximum(self.margin, self.y * at.f)
+        return self.solve(target + (1.0 / self._ratio - 1.0) * at.e)
 
     def lower_bound(self, f: Floats) -> float:
         """Return a lower bound of the minimum, 0 if none better is found."""
@@ -252,11 +246,11 @@ class AgreementProblem:
 
 
 def nearby(c: Floats, lam: float) -> Floats:
-    """Return c (M,) with ``c / (1 + lam)`` rounded to powers of two, for which smoothers are kept.
+    """Return c (M,) with ``c / (1 + lam)`` raised to powers of two, for which smoothers are kept.
 
-    As a metric it is as good as c, and many c and lam have it in common.
+    A majorant with larger c is one still, and many c and lam have these in common.
     """
-    return np.asarray((1.0 + lam) * np.exp2(np.round(np.log2(c / (1.0 + lam)))))
+    return np.asarray((1.0 + lam) * np.exp2(np.ceil(np.log2(c / (1.0 + lam)))))
 
 
 def _step_length(short: Floats, gain: Floats, slope0: float, curvature: float) -> float:
@@ -321,13 +315,15 @@ def minimise(
     while passes < max_iter and stalled < 3:
         if norm <= POLISH * scale and objective - bound <= CLOSED * objective:
             break
-        if quick and norm <= QUICK * scale:
+        # a residual that the functions can hardly follow is large beside its norm
+        rounding = QUICK * max(scale, float(np.linalg.norm(residual)))
+        if quick and norm <= rounding:
             at, quick = problem.renewed(at), False
             residual = problem.residual(at)
             z, norm = problem.descent(residual)
             passes += 2
         # as exact as Newton's method can make use of, and no more than is asked for
-        least = max(1e-4, 0.5 * (QUICK if quick else 0.1 * POLISH) / max(norm / scale, TINY))
+        least = max(1e-4, 0.5 * (rounding if quick else 0.1 * POLISH * scale) / max(norm, TINY))
         forcing = float(np.clip(norm / scale, min(least, 0.1), 0.1))
         cap = min(enough, max_iter - passes)
         step, spent, solved = problem.direction(at, residual, z, forcing, cap, quick)
