@@ -1,11 +1,13 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets
+from kernelquilt.cca import CCAFusion, NmCCA, solve_nmcca
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
+from kernelquilt.maps import EmpiricalKernelMap
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
 from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
 from kernelquilt.mkl.iterative_absent import (
@@ -16,6 +18,13 @@ from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mk
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier, solve_max_margin_absent
+from kernelquilt.mkl.mhks import (
+    MHKSClassifier,
+    MultiKernelMHKSClassifier,
+    solve_ho_kashyap,
+    solve_mhks,
+)
+from kernelquilt.mkl.multiview_svm import MultiViewSVMClassifier, solve_multiview_svm
 from kernelquilt.mkl.path import mkl_path
 from kernelquilt.mkl.penalized_absent import (
     PenalizedAbsentMKLClassifier,
@@ -23,12 +32,13 @@ from kernelquilt.mkl.penalized_absent import (
 )
 from kernelquilt.mkl.search import MKLSearchCV
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
+from kernelquilt.mkl.svm2k import SVM2KClassifier, solve_svm2k
 from kernelquilt.mkl.uniform import (
     ObservedFractionMKLClassifier,
     UniformMKLClassifier,
     solve_uniform_mkl,
 )
-from kernelquilt.preprocess import CentreKernels, ScaleKernels
+from kernelquilt.preprocess import CentreKernels, ScaleKernels, SelectKernels
 from kernelquilt.solution import Solution
 from kernelquilt.view_kernels import ViewKernels
 from kernelquilt.view_transformer import ViewTransformer
@@ -37,9 +47,11 @@ from kernelquilt.views import MultiView, as_views
 __version__ = "0.1.0"
 
 __all__ = [
+    "CCAFusion",
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
     "EMFill",
+    "EmpiricalKernelMap",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
@@ -47,16 +59,22 @@ __all__ = [
     "LatentSemantic",
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
+    "MHKSClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
     "MaxMarginAbsentClassifier",
     "MeanFill",
+    "MultiKernelMHKSClassifier",
     "MultiView",
+    "MultiViewSVMClassifier",
+    "NmCCA",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
+    "SVM2KClassifier",
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
+    "SelectKernels",
     "SimpleMKLClassifier",
     "Solution",
     "UniformMKLClassifier",
@@ -71,14 +89,19 @@ __all__ = [
     "mkl_path",
     "solve_convex_absent_mkl",
     "solve_em_fill",
+    "solve_ho_kashyap",
     "solve_iterative_absent_mkl",
     "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
+    "solve_mhks",
+    "solve_multiview_svm",
+    "solve_nmcca",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
     "solve_simple_mkl",
+    "solve_svm2k",
     "solve_svt",
     "solve_uniform_mkl",
 ]

@@ -63,6 +63,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     }
 
     _same_weights_for_all: ClassVar[bool] = True  # samples have the same kernel weights
+    _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
     # what the kernels depend on, and a path of solves cannot vary
     _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
 
@@ -98,10 +99,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         y, weight = self._check_targets(data, y, sample_weight)
         classes, codes = np.unique(y, return_inverse=True)
         self._check_two_classes(classes, codes, weight)
-        stack = self._training_stack(data, weight)
-        K, observed = stack.training_gram()
+        K, observed = self._training_gram(data, weight)
         self.classes_ = classes
-        self.kernel_names_ = stack.names
         weight = self._without_empty(codes, weight, observed)
         features = self._gate_features(data, K, observed, weight)
         return Prepared(K, observed, classes, codes, weight, features)
@@ -136,8 +135,11 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._store([final for _, final in fits])
         self.converged_ = all(solution.converged for stages in fits for solution in stages)
         self._warn_if_indefinite(learned)
-        warn_unless_converged(type(self).__name__, learned, getattr(self, "max_iter", None))
+        self._warn_unless_converged(learned)
         return learned
+
+    def _warn_unless_converged(self, solutions: list[Solution]) -> None:
+        warn_unless_converged(type(self).__name__, solutions, getattr(self, "max_iter", None))
 
     def _learn(
         self, problem: BinaryProblem, on_step: Callable[[Step], None] | None
@@ -241,6 +243,14 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
                 f"{classes[present].tolist()}"
             )
 
+    def _training_gram(
+        self, data: MultiView | KernelStack, weight: Floats
+    ) -> tuple[NDArray[np.floating], BoolArray]:
+        """Return the kernels (M, n, n) and the mask (n, M), and keep the names of the kernels."""
+        stack = self._training_stack(data, weight)
+        self.kernel_names_ = stack.names
+        return stack.training_gram()
+
     def _training_stack(self, data: MultiView | KernelStack, weight: Floats) -> KernelStack:
         """Return the training kernels and keep what prediction needs of them."""
         if isinstance(data, KernelStack):
@@ -260,8 +270,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         K: NDArray[np.floating],
         observed: BoolArray,
         weight: Floats,
-    ) -> Floats | None:
-        """Return what a subclass has to know of the samples beside their kernels, (n, d)."""
+    ) -> Any:
+        """Return what a subclass has to know of the samples beside their kernels."""
         return None
 
     def _check_rows(self, X: Any) -> Any:
@@ -334,6 +344,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _penalties(self, data: Prepared) -> Floats:
         """Return the penalty of each sample."""
+        return self.C * self._class_factors(data) * data.sample_weight
+
+    def _class_factors(self, data: Prepared) -> Floats:
+        """Return the class weight of each sample."""
         if self.class_weight == "balanced":
             totals = np.bincount(data.codes, data.sample_weight)
             factor = totals.sum() / (np.count_nonzero(totals) * np.maximum(totals, TINY))
@@ -345,7 +359,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 f"class_weight must be positive and finite for every class, got {self.class_weight}"
             )
-        return self.C * factor[data.codes] * data.sample_weight
+        return np.asarray(factor[data.codes])
 
     def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
         if not self.verbose:
