@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -70,6 +70,8 @@ def test_minimum_equals_conic_solver(seed, ratio, lam):
 
 
 @given(seed=st.integers(0, 10_000))
+@example(seed=8164)  # kernels that are tiny beside c: most of the residual no function can follow
+@example(seed=2497)  # rounding of coefficients that a large K / c would amplify
 @settings(max_examples=40, deadline=None)
 def test_gap_and_descent_on_random_problems(seed):
     rng = np.random.default_rng(seed)
@@ -87,17 +89,6 @@ def test_gap_and_descent_on_random_problems(seed):
     assert solution.duality_gap < 1e-7 * solution.objective + 1e-11 * n + rounding
     values = [step.objective for step in solution.history]
     assert (np.diff(values) <= rounding).all()
-
-
-def test_kernels_that_are_tiny_beside_c_descend():
-    """Most of the gradient is then what no function can follow."""
-    rng = np.random.default_rng(8164)
-    K, _ = random_kernels(rng, 10, 2, 6, 1e-4)
-    y = np.where(np.arange(10) % 3 == 0, 1.0, -1.0)
-    for c in (1.0, 4.3, 50.0):
-        solution = kq.solve_mhks(K, y, c=c, lam=0.012)
-        assert solution.converged
-        assert (np.diff([step.objective for step in solution.history]) <= 1e-12).all()
 
 
 def test_gradient_by_finite_differences():
