@@ -59,6 +59,7 @@ def mkl_path(
     >>> [model.C for model in models]
     [0.1, 1.0, 10.0]
     """
+    _check_has_path(estimator)
     grid: list[dict[str, float]] = [{estimator._penalty: float(C)} for C in np.ravel(Cs)]
     for name, values in (("p", ps), ("lam", lams)):
         if values is not None:
@@ -83,11 +84,7 @@ def path_fits(
     sample_weight: Any,
 ) -> Iterator[tuple[BaseMKLClassifier, float]]:
     """Yield a fitted model and its seconds for each candidate, each started from the one before."""
-    if not isinstance(estimator, BaseMKLClassifier):
-        raise ValueError(
-            "a path is of classifiers of this package, got "
-            f"{type(estimator).__name__}; MKLSearchCV takes pipelines that end with one too"
-        )
+    _check_has_path(estimator)
     door = clone(estimator)
     door._validate_params()
     begun = time.perf_counter()
@@ -105,6 +102,14 @@ def path_fits(
         last = candidate, solutions
         yield model, time.perf_counter() - begun
         begun = time.perf_counter()
+
+
+def _check_has_path(estimator: Any) -> None:
+    if not isinstance(estimator, BaseMKLClassifier):
+        raise ValueError(
+            "a path is of classifiers of this package, got "
+            f"{type(estimator).__name__}; MKLSearchCV takes pipelines that end with one too"
+        )
 
 
 def _starts(
