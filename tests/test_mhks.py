@@ -91,6 +91,18 @@ def test_gap_and_descent_on_random_problems(seed):
     assert (np.diff(values) <= rounding).all()
 
 
+def test_rounding_is_not_polished_for_ever():
+    """Kernels so large beside c that the minimum is rounding, which can shrink for ever."""
+    rng = np.random.default_rng(1)
+    K, _ = random_kernels(rng, 30, 1, 40, 1e3)
+    y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    solution = kq.solve_mhks(K, y, c=1e-4, lam=1.0)
+    assert solution.converged
+    assert solution.objective < 1e-8
+    assert solution.n_solves < 1000
+
+
 def test_gradient_by_finite_differences():
     rng = np.random.default_rng(0)
     K, _, observed, y = absent_problem(1, 0.3, n=12, m=3)
