@@ -81,10 +81,11 @@ class NewtonSystem:
         M, n = used.shape
         self.root = _root(used, give, stiffness)
         blocks = np.zeros((M, n, M, n))
-        for kernel, root in zip(K, self.root, strict=True):
-            for l in range(M):
+        for k, (kernel, root) in enumerate(zip(K, self.root, strict=True)):
+            for l in range(k + 1):  # L is lower triangular
+                scaled = root[l][:, None] * kernel
                 for m in range(l + 1):
-                    blocks[l, :, m] += root[l][:, None] * kernel * root[m]
+                    blocks[l, :, m] += scaled * root[m]
         self.used = np.flatnonzero(used)
         S = blocks.reshape(M * n, M * n)
         if len(self.used) < M * n:
