@@ -394,6 +394,32 @@ def test_bad_parameters(bad):
         kq.MultiKernelMHKSClassifier(**bad).fit(np.eye(4), [0, 1, 0, 1])
 
 
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"c": -1.0}, "c must be positive and finite for each of 2"),
+        ({"c": [1.0, np.nan]}, "c must be positive"),
+        ({"c": np.inf}, "c must be positive"),
+        ({"c": [1.0, 1.0, 1.0]}, r"c has shape \(3,\) for 2 kernels"),
+        ({"lam": -1.0}, "lam must be finite and not negative, got -1"),
+        ({"lam": np.nan}, "lam must be finite"),
+    ],
+)
+def test_solvers_refuse_bad_penalties(bad, message):
+    K, y = np.ones((2, 4, 4)), np.array([1.0, -1.0, 1.0, -1.0])
+    for solve in (kq.solve_mhks, kq.solve_ho_kashyap, kq.solve_multiview_svm):
+        with pytest.raises(ValueError, match=message):
+            solve(K, y, **bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"), [({"rho": 1.0}, "rho must be between"), ({"init": "one"}, "'zero' or")]
+)
+def test_published_iteration_refuses_bad_settings(bad, message):
+    with pytest.raises(ValueError, match=message):
+        kq.solve_ho_kashyap(np.ones((2, 4, 4)), np.array([1.0, -1.0, 1.0, -1.0]), **bad)
+
+
 @pytest.mark.parametrize("solver", ["joint", "hk"])
 def test_early_stop_warns_with_measure_and_remedy(solver):
     X, y = kq.datasets.load_example("wdbc")

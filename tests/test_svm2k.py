@@ -491,7 +491,7 @@ def test_bad_parameters(model):
     X, y = kq.datasets.make_multiview(30, 2, random_state=0)
     with pytest.raises(ValueError, match=r"parameter|c must be|c has shape"):
         model.fit(X, y)
-    with pytest.raises(ValueError, match="negative"):
-        kq.solve_svm2k(np.ones((2, 4, 4)), np.ones(4), eps=-1.0)
-    with pytest.raises(ValueError, match="negative"):
-        kq.solve_multiview_svm(np.ones((2, 4, 4)), np.ones(4), lam=-1.0)
+    for name in ("C_a", "C_b", "D", "eps"):
+        for value in (-1.0, np.nan):
+            with pytest.raises(ValueError, match=f"{name} must be finite and not negative"):
+                kq.solve_svm2k(np.ones((2, 4, 4)), np.ones(4), **{name: value})

@@ -48,7 +48,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kernelquilt._validation import BoolArray
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl._problems import BinaryProblem
-from kernelquilt.mkl._view_average import ViewAverageClassifier
+from kernelquilt.mkl._view_average import ViewAverageClassifier, check_penalties
 from kernelquilt.optim.agreement import AgreementProblem, Minimum, Outputs, minimise
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.ho_kashyap import ho_kashyap
@@ -153,6 +153,10 @@ def solve_ho_kashyap(
     Solution
         `objective` is Eq. (8) with the b of the iteration, `residual` the last change of it.
     """
+    if not 0 < rho < 1:
+        raise ValueError(f"rho must be between 0 and 1, got {rho}")
+    if init not in ("zero", "unit"):
+        raise ValueError(f"init must be 'zero' or 'unit', got {init!r}")
     store, problem = _as_problem(K, y, observed, c, lam, sample_weight)
     minimum = ho_kashyap(
         problem, store, rho=rho, init=init, tol=tol, max_iter=max_iter, on_step=on_step
@@ -168,9 +172,9 @@ def _as_problem(
     else:
         everywhere = np.ones((len(y), len(K)), dtype=np.bool_)
         store = SpectrumStore(K, everywhere if observed is None else observed)
+    penalties = check_penalties(c, lam, store.observed.shape[1])
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     views = store.weighted(weight)
-    penalties = np.array(np.broadcast_to(np.asarray(c, np.float64), len(views.spectra)))
     return store, AgreementProblem(views, y[views.used], penalties, float(lam))
 
 
@@ -329,7 +333,7 @@ class MHKSClassifier(ViewAverageClassifier):
         return solve_mhks(
             problem.features,
             problem.y,
-            c=self._checked_c(),
+            c=self.c,
             lam=lam,
             sample_weight=problem.C,
             tol=self.tol,
@@ -338,16 +342,6 @@ class MHKSClassifier(ViewAverageClassifier):
             view_intercepts=problem.start.view_intercepts,
             on_step=on_step,
         )
-
-    def _checked_c(self) -> Floats:
-        c, M = np.asarray(self.c, dtype=np.float64), len(self.kernel_names_)
-        if c.ndim > 0 and c.shape != (M,):
-            raise ValueError(f"c has shape {c.shape} for {M} kernels; give one value for each")
-        if not (np.isfinite(c).all() and (c > 0).all()):
-            raise ValueError(
-                f"c must be positive and finite for each of {M} kernels, got {self.c!r}"
-            )
-        return c
 
     def _training_gram(
         self, data: MultiView | KernelStack, weight: Floats
@@ -508,7 +502,7 @@ class MultiKernelMHKSClassifier(MHKSClassifier):
         return solve_ho_kashyap(
             problem.features,
             problem.y,
-            c=self._checked_c(),
+            c=self.c,
             lam=self.lam,
             sample_weight=problem.C,
             rho=self.rho,
