@@ -320,6 +320,25 @@ def test_indefinite_kernels_among_several_are_named():
             model.fit(stack, np.arange(30) % 2)
 
 
+@pytest.mark.parametrize("absent", [0.0, 0.3])
+def test_functions_of_indefinite_kernels_are_those_of_their_positive_parts(absent):
+    rng = np.random.default_rng(3)
+    K, _, observed, y = views_problem(13, 2, n=30, absent=absent)
+    A = rng.standard_normal((30, 30))
+    K[1] = (A + A.T) * observed[:, 1] * observed[:, [1]]
+    values, vectors = np.linalg.eigh(K[1])
+    positive = K.copy()
+    positive[1] = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    for solve in (kq.solve_svm2k, kq.solve_multiview_svm):
+        solution, expected = solve(K, y, observed=observed), solve(positive, y, observed=observed)
+        assert solution.indefinite.tolist() == [False, True]
+        assert solution.objective == pytest.approx(expected.objective, rel=1e-8)
+        for l in range(2):
+            outputs = K[l] @ solution.dual_coef[l] + solution.view_intercepts[l]
+            reference = positive[l] @ expected.dual_coef[l] + expected.view_intercepts[l]
+            np.testing.assert_allclose(outputs, reference, atol=1e-5)
+
+
 TWO_VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
 
 
