@@ -371,6 +371,18 @@ def test_search_over_c_and_lam_equals_grid_search():
     )
 
 
+def test_search_over_penalties_of_each_view():
+    X, y = kq.datasets.make_multiview(60, 2, random_state=0)
+    for values in ([[0.1, 2.0], [1.0, 3.0]], [0.5, np.array([0.1, 2.0]), np.array([1.0, 3.0])]):
+        grid = {"c": values, "lam": [0.1, 10.0]}
+        ours = kq.MKLSearchCV(kq.MultiKernelMHKSClassifier(), grid, cv=3).fit(X, y)
+        theirs = GridSearchCV(kq.MultiKernelMHKSClassifier(), grid, cv=3).fit(X, y)
+        np.testing.assert_array_equal(
+            ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+        )
+        assert [p["c"] for p in ours.cv_results_["params"]] == list(ours.cv_results_["param_c"])
+
+
 def test_one_penalty_for_each_view():
     X, y = kq.datasets.make_multiview(60, 2, random_state=0)
     K = kq.ViewKernels().fit_transform(X).gram()
