@@ -190,6 +190,8 @@ def test_bad_requests_leave_the_map_alone(views):
         kq.EmpiricalKernelMap(n_components=21, method="nystroem").fit(kq.KernelStack(K))
     with pytest.raises(ValueError, match="ViewKernels makes them"):
         kq.EmpiricalKernelMap().fit(views)
+    with pytest.raises(ValueError, match=r"KernelStack of 20 samples.*leave kernels=None"):
+        kq.EmpiricalKernelMap(kernels="gaussian").fit(kq.KernelStack(K))
     with pytest.raises(ValueError, match="'rank_tol' parameter"):
         kq.EmpiricalKernelMap(-1.0).fit(kq.KernelStack(K))
     with pytest.raises(ValueError, match="'landmarks' parameter"):

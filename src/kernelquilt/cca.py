@@ -36,6 +36,7 @@ References
    IEEE TPAMI 30(2), 2008, Section 3.
 """
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -111,6 +112,11 @@ def solve_nmcca(
         used.append(own)
     _, singular, Zt = np.linalg.svd(np.hstack(parts), full_matrices=False)
     rank = int(np.count_nonzero(singular > RANK_TOL * singular.max(initial=0.0)))
+    if rank == 0:
+        raise ValueError(
+            f"none of the {len(views)} views varies among the {len(views[0])} samples, which "
+            "leaves no components; leave out samples without views and check the features"
+        )
     if n_components is None:
         n_components = min([MOST_COMPONENTS, *(each for each in ranks if each > 0)])
     if n_components > rank:
@@ -171,7 +177,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "eps": [Interval(Real, 0, None, closed="left"), None],
+        "eps": [Interval(Real, 0, np.inf, closed="left"), None],
         "views": "no_validation",
     }
 
@@ -338,7 +344,7 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         with unchanged_on_error(self):
-            data = self._check_data(X, reset=True)
+            data = self._check_training_data(X)
             y = self._check_labels(data, y)
             self.classes_ = np.unique(y)
             self.map_ = self._new_map(data)
@@ -346,7 +352,7 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
                 self.map_.fit(data)
             features = self._features(data)
             self.cca_ = NmCCA(self.n_components, eps=self.eps).fit(features)
-            self.scale_ = float(np.sqrt(len(data)))
+            self.scale_ = float(np.sqrt(_count_with_views(features)))
             self.estimators_ = {}
             for name, (Z, present) in self._blocks(features).items():
                 if len(np.unique(y[present])) > 1:
@@ -375,7 +381,7 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
             itself where there is one for all views.
         """
         check_is_fitted(self, "estimators_")
-        data = self._check_data(X, reset=False)
+        data = self._check_rows(X)
         blocks = self._blocks(self._features(data))
         n_classes = len(self.classes_)
         if self.fusion == "concatenate":
@@ -440,8 +446,8 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
         }
         if self.fusion == "vote":
             return blocks
-        everyone = np.ones(len(Z), dtype=np.bool_)
-        return {"all": (np.hstack([block for block, _ in blocks.values()]), everyone)}
+        side_by_side = np.hstack([block for block, _ in blocks.values()])
+        return {"all": (side_by_side, np.asarray(Z.observed.any(axis=1)))}
 
     def _new_estimator(self) -> Any:
         return MHKSClassifier(kernels="linear") if self.estimator is None else clone(self.estimator)
@@ -451,13 +457,24 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
             return EmpiricalKernelMap()
         return None if self.kernels is None else EmpiricalKernelMap(kernels=self.kernels)
 
-    def _check_data(self, X: Any, *, reset: bool) -> MultiView | KernelStack:
-        if isinstance(X, KernelStack) or self._precomputed:
-            stack = as_stack(X)
-            if reset:
-                self.n_features_in_ = len(stack.names)
-            return stack
-        return validate_views(self, X, self.views, reset=reset)
+    def _check_training_data(self, X: Any) -> MultiView | KernelStack:
+        if not (isinstance(X, KernelStack) or self._precomputed):
+            return validate_views(self, X, self.views, reset=True)
+        if self.views is not None:
+            raise ValueError("views= describes the columns of 2-D data; leave it None for kernels")
+        stack = as_stack(X)
+        self.n_features_in_ = len(stack.names)
+        return stack
+
+    def _check_rows(self, X: Any) -> MultiView | KernelStack:
+        if self.map_ is not None and self.map_.view_kernels_ is None:
+            return as_stack(X)
+        if isinstance(X, KernelStack):
+            raise ValueError(
+                "X is a KernelStack, but CCAFusion was fitted on views; pass samples in the form "
+                "of the training samples"
+            )
+        return validate_views(self, X, self.views, reset=False)
 
     def _check_labels(self, data: MultiView | KernelStack, y: Any) -> NDArray[Any]:
         if y is None:
@@ -486,3 +503,16 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.views is not None
         tags.input_tags.pairwise = self._precomputed
         return tags
+
+
+def _count_with_views(features: MultiView) -> int:
+    """Return how many training samples have a view, and warn about those that have none."""
+    empty = int(np.count_nonzero(~features.observed.any(axis=1)))
+    if empty:
+        warnings.warn(
+            f"{empty} of {len(features)} training samples have no observed view and are left out "
+            "of the fit",
+            UserWarning,
+            stacklevel=3,
+        )
+    return len(features) - empty

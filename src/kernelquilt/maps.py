@@ -214,6 +214,11 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             ):
                 yield _stored_kernel(name, gram[np.ix_(present, present)]), present
             return
+        if isinstance(X, KernelStack):
+            raise ValueError(
+                f"X is a KernelStack of {len(X)} samples, but kernels={self.kernels!r} are to be "
+                "computed from views; leave kernels=None for kernels"
+            )
         self.view_kernels_ = ViewKernels(self.kernels, views=self.views).fit(X)
         self.kernel_names_ = self.view_kernels_.kernel_names_
         self.n_features_in_ = self.view_kernels_.n_features_in_
