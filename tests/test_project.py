@@ -26,7 +26,7 @@ LAYERS = [
     {"cli"},
     {"experiments"},
     {"inspection"},
-    {"quilt", "cca"},
+    {"quilt", "cca", "cca_fusion"},
     {"mkl", "completion", "datasets", "bounds"},
     {
         "kernels",

@@ -1,7 +1,8 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets
-from kernelquilt.cca import CCAFusion, NmCCA, solve_nmcca
+from kernelquilt.cca import NmCCA, solve_nmcca
+from kernelquilt.cca_fusion import CCAFusion
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
