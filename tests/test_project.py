@@ -32,6 +32,7 @@ LAYERS = [
         "kernels",
         "views",
         "maps",
+        "_landmarks",
         "metrics",
         "view_kernels",
         "view_transformer",

@@ -11,7 +11,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
 import kernelquilt as kq
-from kernelquilt.optim.agreement_terms import Band, Change, Distance, Margins, Squares
+from kernelquilt.optim.agreement_terms import Change, Margins
+from kernelquilt.optim.disagreement import Band, Distance, Squares
 from kernelquilt.optim.hinge_agreement import NewtonSystem, _root, agree
 from problems import random_kernels
 

@@ -44,8 +44,8 @@ from kernelquilt._validation import BoolArray
 from kernelquilt.mkl._agreement import solve_views
 from kernelquilt.mkl._problems import BinaryProblem
 from kernelquilt.mkl._view_average import ViewAverageClassifier, check_penalties
-from kernelquilt.optim.agreement_terms import Squares
 from kernelquilt.optim.blas import single_threaded_blas
+from kernelquilt.optim.disagreement import Squares
 from kernelquilt.solution import Solution, Step
 
 Floats = NDArray[np.float64]

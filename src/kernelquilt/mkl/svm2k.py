@@ -44,8 +44,8 @@ from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl._agreement import solve_views
 from kernelquilt.mkl._problems import BinaryProblem
 from kernelquilt.mkl._view_average import ViewAverageClassifier
-from kernelquilt.optim.agreement_terms import Band, Distance
 from kernelquilt.optim.blas import single_threaded_blas
+from kernelquilt.optim.disagreement import Band, Distance
 from kernelquilt.solution import Solution, Step
 from kernelquilt.views import MultiView
 
