@@ -1,5 +1,7 @@
 """The empirical kernel map: inner products, new samples, landmarks, absence and errors."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -106,6 +108,18 @@ def test_nystroem_reproduces_the_kernel_of_its_landmarks(landmarks):
     assert np.linalg.eigvalsh(K - approximation).min() > -1e-8
     again = clone(ekm).fit_transform(X)
     np.testing.assert_array_equal(again[features.names[0]], features[features.names[0]])
+
+
+def test_fitted_map_holds_the_landmarks_only():
+    X = np.random.default_rng(0).standard_normal((2000, 6))
+    ekm = kq.EmpiricalKernelMap(
+        n_components=10, method="nystroem", kernels="gaussian", views={"a": [0, 1], "b": [2, 3, 4]}
+    ).fit(X)
+    stored = pickle.dumps(ekm)
+    assert len(stored) < X.nbytes / 4
+    features, again = ekm.transform(X), pickle.loads(stored).transform(X)
+    for name in features.names:
+        np.testing.assert_array_equal(again[name], features[name])
 
 
 def test_pivots_approximate_better_than_chance():

@@ -271,6 +271,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         self.landmark_blocks_ = [
             data[name][rows] for name, rows in zip(names, self.landmarks_, strict=True)
         ]
+        view_kernels.training_views_ = data[np.unique(np.concatenate(self.landmarks_))]
 
     def _from_stack(self, stack: KernelStack) -> Iterator[FloatArray]:
         for m, kernel in enumerate(stack.cross_kernels(self.training_rows_)):
