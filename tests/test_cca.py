@@ -140,7 +140,9 @@ def test_bad_parameters_of_nmcca():
     ):
         model.set_params(n_components=13).fit(views)
     assert model.n_components_ == 2
-    for parameters in ({"eps": -1.0}, {"n_components": 0}):
+    with pytest.raises(ValueError, match="none of the 1 views varies among the 5 samples"):
+        kq.NmCCA().fit(np.ones((5, 3)))
+    for parameters in ({"eps": -1.0}, {"eps": np.inf}, {"n_components": 0}):
         with pytest.raises(ValueError, match="parameter"):
             kq.NmCCA(**parameters).fit(views)
 
@@ -227,6 +229,37 @@ def test_samples_and_views_that_cannot_vote():
     assert (model.predict(nothing) == common).all()
     with pytest.raises(ValueError, match="two classes, got 1 class among 60"):
         model.fit(X, np.zeros(60))
+
+
+@pytest.mark.parametrize("fusion", ["concatenate", "vote"])
+def test_samples_without_views_are_left_out(fusion):
+    X, y = kq.datasets.make_multiview(60, 2, random_state=0)
+    stack = kq.ViewKernels("linear").fit_transform(X)
+    K, empty = stack.gram(), np.arange(60) < 15
+    observed = np.repeat(~empty[:, None], 2, axis=1)
+    model = kq.CCAFusion(2, eps=1.0, fusion=fusion)
+    with pytest.warns(UserWarning, match="15 of 60 training samples have no observed view"):
+        with_them = clone(model).fit(kq.KernelStack(K, observed), y)
+    assert with_them.classes_.tolist() == np.unique(y).tolist()
+    without = clone(model).fit(kq.KernelStack(K)[15:], y[15:])
+    np.testing.assert_allclose(
+        with_them.decision_function(kq.KernelStack(K)),
+        without.decision_function(kq.KernelStack(K[:, :, 15:])),
+        atol=1e-8,
+    )
+
+
+def test_views_and_kernels_are_not_mixed(classes):
+    X, y = classes
+    stack = kq.ViewKernels().fit_transform(X)
+    model = kq.CCAFusion(2).fit(X, y)
+    with pytest.raises(ValueError, match="X is a KernelStack, but CCAFusion was fitted on views"):
+        model.predict(stack)
+    model.fit(stack, y)
+    with pytest.raises(ValueError, match="kernels are needed here"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="leave it None for kernels"):
+        model.set_params(views={"a": [0]}).fit(stack, y)
 
 
 def test_garbage_in_absent_cells_changes_no_bit(classes):

@@ -1,5 +1,7 @@
 """The empirical kernel map: inner products, new samples, landmarks, absence and errors."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,6 +110,18 @@ def test_nystroem_reproduces_the_kernel_of_its_landmarks(landmarks):
     np.testing.assert_array_equal(again[features.names[0]], features[features.names[0]])
 
 
+def test_fitted_map_holds_the_landmarks_only():
+    X = np.random.default_rng(0).standard_normal((2000, 6))
+    ekm = kq.EmpiricalKernelMap(
+        n_components=10, method="nystroem", kernels="gaussian", views={"a": [0, 1], "b": [2, 3, 4]}
+    ).fit(X)
+    stored = pickle.dumps(ekm)
+    assert len(stored) < X.nbytes / 4
+    features, again = ekm.transform(X), pickle.loads(stored).transform(X)
+    for name in features.names:
+        np.testing.assert_array_equal(again[name], features[name])
+
+
 def test_pivots_approximate_better_than_chance():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.standard_normal((190, 2)) * 0.05, 5 + rng.standard_normal((10, 2))])
@@ -190,6 +204,8 @@ def test_bad_requests_leave_the_map_alone(views):
         kq.EmpiricalKernelMap(n_components=21, method="nystroem").fit(kq.KernelStack(K))
     with pytest.raises(ValueError, match="ViewKernels makes them"):
         kq.EmpiricalKernelMap().fit(views)
+    with pytest.raises(ValueError, match=r"KernelStack of 20 samples.*leave kernels=None"):
+        kq.EmpiricalKernelMap(kernels="gaussian").fit(kq.KernelStack(K))
     with pytest.raises(ValueError, match="'rank_tol' parameter"):
         kq.EmpiricalKernelMap(-1.0).fit(kq.KernelStack(K))
     with pytest.raises(ValueError, match="'landmarks' parameter"):

@@ -91,6 +91,19 @@ def test_gap_and_descent_on_random_problems(seed):
     assert (np.diff(values) <= rounding).all()
 
 
+@pytest.mark.parametrize("seed", [1, 16, 28, 37])
+def test_kernels_far_larger_than_c(seed):
+    """Steps by conjugate gradients, in a metric that hardly sees the norms, would go on for ever."""
+    rng = np.random.default_rng(seed)
+    K, _ = random_kernels(rng, 30, 1, 40, 1e3)
+    y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    solution = kq.solve_mhks(K, y, c=1e-4)
+    assert solution.converged
+    assert solution.n_solves < 200
+    assert -1e-12 <= solution.relative_gap < 1e-4  # of a minimum that is 1e-10 of what zero costs
+
+
 def test_gradient_by_finite_differences():
     rng = np.random.default_rng(0)
     K, _, observed, y = absent_problem(1, 0.3, n=12, m=3)
@@ -359,6 +372,18 @@ def test_search_over_c_and_lam_equals_grid_search():
     )
 
 
+def test_search_over_penalties_of_each_view():
+    X, y = kq.datasets.make_multiview(60, 2, random_state=0)
+    for values in ([[0.1, 2.0], [1.0, 3.0]], [0.5, np.array([0.1, 2.0]), np.array([1.0, 3.0])]):
+        grid = {"c": values, "lam": [0.1, 10.0]}
+        ours = kq.MKLSearchCV(kq.MultiKernelMHKSClassifier(), grid, cv=3).fit(X, y)
+        theirs = GridSearchCV(kq.MultiKernelMHKSClassifier(), grid, cv=3).fit(X, y)
+        np.testing.assert_array_equal(
+            ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+        )
+        assert [p["c"] for p in ours.cv_results_["params"]] == list(ours.cv_results_["param_c"])
+
+
 def test_one_penalty_for_each_view():
     X, y = kq.datasets.make_multiview(60, 2, random_state=0)
     K = kq.ViewKernels().fit_transform(X).gram()
@@ -380,6 +405,32 @@ def test_one_penalty_for_each_view():
 def test_bad_parameters(bad):
     with pytest.raises(ValueError, match=f"'{next(iter(bad))}' parameter"):
         kq.MultiKernelMHKSClassifier(**bad).fit(np.eye(4), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"c": -1.0}, "c must be positive and finite for each of 2"),
+        ({"c": [1.0, np.nan]}, "c must be positive"),
+        ({"c": np.inf}, "c must be positive"),
+        ({"c": [1.0, 1.0, 1.0]}, r"c has shape \(3,\) for 2 kernels"),
+        ({"lam": -1.0}, "lam must be finite and not negative, got -1"),
+        ({"lam": np.nan}, "lam must be finite"),
+    ],
+)
+def test_solvers_refuse_bad_penalties(bad, message):
+    K, y = np.ones((2, 4, 4)), np.array([1.0, -1.0, 1.0, -1.0])
+    for solve in (kq.solve_mhks, kq.solve_ho_kashyap, kq.solve_multiview_svm):
+        with pytest.raises(ValueError, match=message):
+            solve(K, y, **bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"), [({"rho": 1.0}, "rho must be between"), ({"init": "one"}, "'zero' or")]
+)
+def test_published_iteration_refuses_bad_settings(bad, message):
+    with pytest.raises(ValueError, match=message):
+        kq.solve_ho_kashyap(np.ones((2, 4, 4)), np.array([1.0, -1.0, 1.0, -1.0]), **bad)
 
 
 @pytest.mark.parametrize("solver", ["joint", "hk"])

@@ -178,6 +178,9 @@ def test_path_with_weights_learned_elsewhere(samples):
     )
 
 
-def test_path_of_a_pipeline_is_refused(samples):
+@pytest.mark.parametrize(
+    "other", [make_pipeline(StandardScaler(), kq.SimpleMKLClassifier()), kq.CCAFusion()]
+)
+def test_path_of_another_estimator_is_refused(samples, other):
     with pytest.raises(ValueError, match="MKLSearchCV takes pipelines"):
-        kq.mkl_path(make_pipeline(StandardScaler(), kq.SimpleMKLClassifier()), *samples, Cs=CS)
+        kq.mkl_path(other, *samples, Cs=CS)

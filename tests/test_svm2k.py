@@ -11,7 +11,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
 import kernelquilt as kq
-from kernelquilt.optim.agreement_terms import Band, Change, Distance, Margins, Squares
+from kernelquilt.optim.agreement_terms import Change, Margins
+from kernelquilt.optim.disagreement import Band, Distance, Squares
 from kernelquilt.optim.hinge_agreement import NewtonSystem, _root, agree
 from problems import random_kernels
 
@@ -320,6 +321,25 @@ def test_indefinite_kernels_among_several_are_named():
             model.fit(stack, np.arange(30) % 2)
 
 
+@pytest.mark.parametrize("absent", [0.0, 0.3])
+def test_functions_of_indefinite_kernels_are_those_of_their_positive_parts(absent):
+    rng = np.random.default_rng(3)
+    K, _, observed, y = views_problem(13, 2, n=30, absent=absent)
+    A = rng.standard_normal((30, 30))
+    K[1] = (A + A.T) * observed[:, 1] * observed[:, [1]]
+    values, vectors = np.linalg.eigh(K[1])
+    positive = K.copy()
+    positive[1] = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    for solve in (kq.solve_svm2k, kq.solve_multiview_svm):
+        solution, expected = solve(K, y, observed=observed), solve(positive, y, observed=observed)
+        assert solution.indefinite.tolist() == [False, True]
+        assert solution.objective == pytest.approx(expected.objective, rel=1e-8)
+        for l in range(2):
+            outputs = K[l] @ solution.dual_coef[l] + solution.view_intercepts[l]
+            reference = positive[l] @ expected.dual_coef[l] + expected.view_intercepts[l]
+            np.testing.assert_allclose(outputs, reference, atol=1e-5)
+
+
 TWO_VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
 
 
@@ -491,7 +511,7 @@ def test_bad_parameters(model):
     X, y = kq.datasets.make_multiview(30, 2, random_state=0)
     with pytest.raises(ValueError, match=r"parameter|c must be|c has shape"):
         model.fit(X, y)
-    with pytest.raises(ValueError, match="negative"):
-        kq.solve_svm2k(np.ones((2, 4, 4)), np.ones(4), eps=-1.0)
-    with pytest.raises(ValueError, match="negative"):
-        kq.solve_multiview_svm(np.ones((2, 4, 4)), np.ones(4), lam=-1.0)
+    for name in ("C_a", "C_b", "D", "eps"):
+        for value in (-1.0, np.nan):
+            with pytest.raises(ValueError, match=f"{name} must be finite and not negative"):
+                kq.solve_svm2k(np.ones((2, 4, 4)), np.ones(4), **{name: value})

@@ -1,7 +1,8 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets
-from kernelquilt.cca import CCAFusion, NmCCA, solve_nmcca
+from kernelquilt.cca import NmCCA, solve_nmcca
+from kernelquilt.cca_fusion import CCAFusion
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
@@ -18,12 +19,8 @@ from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mk
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier, solve_max_margin_absent
-from kernelquilt.mkl.mhks import (
-    MHKSClassifier,
-    MultiKernelMHKSClassifier,
-    solve_ho_kashyap,
-    solve_mhks,
-)
+from kernelquilt.mkl.mhks import MHKSClassifier, solve_mhks
+from kernelquilt.mkl.multi_mhks import MultiKernelMHKSClassifier, solve_ho_kashyap
 from kernelquilt.mkl.multiview_svm import MultiViewSVMClassifier, solve_multiview_svm
 from kernelquilt.mkl.path import mkl_path
 from kernelquilt.mkl.penalized_absent import (

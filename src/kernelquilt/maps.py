@@ -23,18 +23,18 @@ References
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from kernelquilt._landmarks import LANDMARKS, TrainingKernel, computed_kernel, stored_kernel
 from kernelquilt._validation import (
     BoolArray,
     FloatArray,
@@ -48,17 +48,6 @@ from kernelquilt.view_kernels import ViewKernels, call_kernel
 from kernelquilt.views import MultiView
 
 DEFAULT_LANDMARKS = 100
-_DIAGONAL_BLOCK = 64
-
-
-class _Kernel(NamedTuple):
-    """One kernel between the n training samples that have it, computed where it is needed."""
-
-    name: str
-    n: int
-    columns: Callable[[IndexArray], FloatArray]  # (n, k) for k positions
-    diag: Callable[[], FloatArray]  # (n,)
-    points: FloatArray | None  # columns of the view, (n, d), if it has any
 
 
 class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -200,7 +189,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
                 blocks[self.kernel_names_[m]] = block
         return MultiView._build(blocks, observed, getattr(X, "index", None))
 
-    def _training_kernels(self, X: Any) -> Iterator[tuple[_Kernel, BoolArray]]:
+    def _training_kernels(self, X: Any) -> Iterator[tuple[TrainingKernel, BoolArray]]:
         """Yield the kernels of the training samples and who has them; keep what describes them."""
         if self.kernels is None:
             stack = as_stack(X)
@@ -212,8 +201,13 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             for name, gram, present in zip(
                 stack.names, stack.training_kernels(), stack.observed.T, strict=True
             ):
-                yield _stored_kernel(name, gram[np.ix_(present, present)]), present
+                yield stored_kernel(name, gram[np.ix_(present, present)]), present
             return
+        if isinstance(X, KernelStack):
+            raise ValueError(
+                f"X is a KernelStack of {len(X)} samples, but kernels={self.kernels!r} are to be "
+                "computed from views; leave kernels=None for kernels"
+            )
         self.view_kernels_ = ViewKernels(self.kernels, views=self.views).fit(X)
         self.kernel_names_ = self.view_kernels_.kernel_names_
         self.n_features_in_ = self.view_kernels_.n_features_in_
@@ -221,9 +215,9 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         observed = self.view_kernels_.kernel_observed(data)
         for m, name in enumerate(self.kernel_names_):
             block = data[data.names[self.view_kernels_.kernel_views_[m]]][observed[:, m]]
-            yield _computed_kernel(name, self.view_kernels_.kernels_[m], block), observed[:, m]
+            yield computed_kernel(name, self.view_kernels_.kernels_[m], block), observed[:, m]
 
-    def _choose(self, kernel: _Kernel, rng: np.random.RandomState) -> IndexArray:
+    def _choose(self, kernel: TrainingKernel, rng: np.random.RandomState) -> IndexArray:
         """Return the landmarks among the samples that have the kernel, in ascending order."""
         everyone = np.arange(kernel.n)
         if self.method == "exact" or (self.method == "proximity" and self.n_components is None):
@@ -236,9 +230,9 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             )
         if count >= kernel.n:
             return everyone
-        return np.sort(_LANDMARKS[self.landmarks](kernel, count, rng))
+        return np.sort(LANDMARKS[self.landmarks](kernel, count, rng))
 
-    def _map(self, kernel: _Kernel, chosen: IndexArray) -> FloatArray:
+    def _map(self, kernel: TrainingKernel, chosen: IndexArray) -> FloatArray:
         if len(chosen) == 0:
             return np.zeros((0, 1))
         if self.method == "proximity":
@@ -277,6 +271,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         self.landmark_blocks_ = [
             data[name][rows] for name, rows in zip(names, self.landmarks_, strict=True)
         ]
+        view_kernels.training_views_ = data[np.unique(np.concatenate(self.landmarks_))]
 
     def _from_stack(self, stack: KernelStack) -> Iterator[FloatArray]:
         for m, kernel in enumerate(stack.cross_kernels(self.training_rows_)):
@@ -300,66 +295,3 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         tags.input_tags.two_d_array = self.kernels is not None
         tags.input_tags.three_d_array = self.kernels is None
         return tags
-
-
-def _stored_kernel(name: str, K: Any) -> _Kernel:
-    K = K.astype(np.float64, copy=False)
-    return _Kernel(name, len(K), lambda cols: K[:, cols], K.diagonal, None)
-
-
-def _computed_kernel(name: str, function: Any, block: FloatArray) -> _Kernel:
-    def diag() -> FloatArray:
-        parts = np.array_split(block, max(1, len(block) // _DIAGONAL_BLOCK))
-        return np.concatenate([call_kernel(name, function, A, A).diagonal() for A in parts])
-
-    return _Kernel(
-        name, len(block), lambda cols: call_kernel(name, function, block, block[cols]), diag, block
-    )
-
-
-def _uniform(kernel: _Kernel, count: int, rng: np.random.RandomState) -> IndexArray:
-    return rng.choice(kernel.n, count, replace=False)
-
-
-def _kmeans(kernel: _Kernel, count: int, rng: np.random.RandomState) -> IndexArray:
-    """Return the sample nearest to each centre, and others at random where two share one.
-
-    Samples given by kernels alone are clustered by their similarities with random landmarks.
-    """
-    points = kernel.points
-    if points is None:
-        points = kernel.columns(_uniform(kernel, count, rng))
-    clusters = KMeans(count, n_init=1, random_state=rng).fit(points)
-    # the position of the closest sample of each cluster
-    own = np.linalg.norm(points - clusters.cluster_centers_[clusters.labels_], axis=1)
-    order = np.lexsort((own, clusters.labels_))
-    _, first = np.unique(clusters.labels_[order], return_index=True)
-    chosen = order[first]
-    others = np.setdiff1d(np.arange(kernel.n), chosen)
-    more = rng.choice(others, count - len(chosen), replace=False)
-    return np.concatenate([chosen, more])
-
-
-def _pivoted_cholesky(kernel: _Kernel, count: int, rng: np.random.RandomState) -> IndexArray:
-    """Return the samples whose remaining k(x, x) is largest, one after the other."""
-    remaining = kernel.diag().astype(np.float64)
-    remaining_start = remaining.max()
-    factor = np.zeros((kernel.n, count))
-    chosen: list[int] = []
-    for k in range(count):
-        pivot = int(remaining.argmax())
-        if remaining[pivot] <= 1e-12 * remaining_start:
-            break
-        chosen.append(pivot)
-        column = kernel.columns(np.array([pivot]))[:, 0] - factor[:, :k] @ factor[pivot, :k]
-        factor[:, k] = column / np.sqrt(remaining[pivot])
-        remaining -= np.square(factor[:, k])
-        remaining[chosen] = 0.0
-    return np.array(chosen or [0], dtype=np.intp)
-
-
-_LANDMARKS: dict[str, Callable[[_Kernel, int, np.random.RandomState], IndexArray]] = {
-    "uniform": _uniform,
-    "kmeans": _kmeans,
-    "pivoted_cholesky": _pivoted_cholesky,
-}

@@ -1,6 +1,7 @@
 """The hinge loss in views that are made to agree, for every group of views that know each other."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +137,13 @@ def _agree(
         parts = [PositivePart.of(kernel) for kernel in K]
         indefinite = np.array([part is not None for part in parts])
         if indefinite.any():
-            pairs = zip(K, parts, strict=True)
+            pairs = list(zip(K, parts, strict=True))
             found = solution(np.array([k if part is None else part.matrix() for k, part in pairs]))
+            # new samples come with the kernels as they were given, of which P g takes the
+            # positive part
+            g = [
+                each if part is None else part.vectors @ (part.vectors.T @ each)
+                for each, part in zip(found.g, parts, strict=True)
+            ]
+            found = replace(found, g=np.where(used, g, 0.0))
     return found, indefinite

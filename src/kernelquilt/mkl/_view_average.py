@@ -14,6 +14,21 @@ from kernelquilt.solution import Solution
 Floats = NDArray[np.float64]
 
 
+def check_penalties(c: Any, lam: Any, n_kernels: int) -> Floats:
+    """Return the penalties c of the kernels (M,), all positive, and refuse a bad lam."""
+    penalties = np.asarray(c, dtype=np.float64)
+    if penalties.ndim > 0 and penalties.shape != (n_kernels,):
+        raise ValueError(
+            f"c has shape {penalties.shape} for {n_kernels} kernels; give one number, or one for "
+            "each"
+        )
+    if not (np.isfinite(penalties).all() and (penalties > 0).all()):
+        raise ValueError(f"c must be positive and finite for each of {n_kernels} kernels, got {c}")
+    if not (np.isfinite(lam).all() and np.min(lam) >= 0):
+        raise ValueError(f"lam must be finite and not negative, got {np.min(lam)}")
+    return np.broadcast_to(penalties, n_kernels).copy()
+
+
 class ViewAverageClassifier(BaseMKLClassifier):
     """Base of the classifiers that average the outputs of the views that a sample has.
 

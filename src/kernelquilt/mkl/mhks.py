@@ -16,8 +16,8 @@ the mean of :math:`f_l(x)` over the views that x has.
 
 The problem is solved exactly by Newton's method in function values
 (:mod:`kernelquilt.optim.agreement`), on one eigendecomposition of each centred kernel, which serves
-all c, :math:`\lambda` and one-vs-rest labels; the published Ho-Kashyap iteration is beside it
-(:mod:`kernelquilt.optim.ho_kashyap`).
+all c, :math:`\lambda` and one-vs-rest labels. The published Ho-Kashyap iteration is in
+:mod:`kernelquilt.mkl.multi_mhks`.
 
 ==================  =================================================
 paper symbol        name here
@@ -26,7 +26,6 @@ K_l, m              ``K[l]``, ``M``
 c_l, lambda         ``c``, ``lam``
 omega_l             ``dual_coef[l]``, ``view_intercepts[l]``
 L                   ``objective``
-rho, xi             ``rho``, ``tol`` of ``solver="hk"``
 ==================  =================================================
 
 References
@@ -43,15 +42,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from kernelquilt._validation import BoolArray
 from kernelquilt.kernels import KernelStack
+from kernelquilt.mkl._mhks_problem import as_outputs, as_problem, as_solution
 from kernelquilt.mkl._problems import BinaryProblem
 from kernelquilt.mkl._view_average import ViewAverageClassifier
-from kernelquilt.optim.agreement import AgreementProblem, Minimum, Outputs, minimise
+from kernelquilt.optim.agreement import minimise
 from kernelquilt.optim.blas import single_threaded_blas
-from kernelquilt.optim.ho_kashyap import ho_kashyap
 from kernelquilt.optim.spectra import SpectrumStore
 from kernelquilt.solution import Solution, Step
 from kernelquilt.view_kernels import ViewKernels
@@ -107,119 +106,12 @@ def solve_mhks(
         `dual_coef` (M, n) and `view_intercepts` (M,) are the functions of the views; `residual` is
         the relative gradient norm.
     """
-    store, problem = _as_problem(K, y, observed, c, lam, sample_weight)
+    store, problem = as_problem(K, y, observed, c, lam, sample_weight)
     start = problem.zero()
     if dual_coef is not None and view_intercepts is not None:
-        start = _outputs(problem, dual_coef, view_intercepts)
+        start = as_outputs(problem, dual_coef, view_intercepts)
     minimum = minimise(problem, start, tol=tol, max_iter=max_iter, on_step=on_step)
-    return _as_solution(problem, minimum, len(store.observed), tol)
-
-
-@single_threaded_blas()
-def solve_ho_kashyap(
-    K: NDArray[np.floating] | SpectrumStore,
-    y: Floats,
-    *,
-    observed: NDArray[np.bool_] | None = None,
-    c: ArrayLike = 1.0,
-    lam: float = 0.0,
-    sample_weight: Floats | None = None,
-    rho: float = 0.99,
-    init: str = "zero",
-    tol: float = 1e-3,
-    max_iter: int = 10_000,
-    on_step: Callable[[Step], None] | None = None,
-) -> Solution:
-    """Run the published iteration on Eq. (8), which need not end at its minimum.
-
-    Parameters
-    ----------
-    K, y, observed, c, lam, sample_weight
-        As in `solve_mhks`.
-    rho : float, default=0.99
-        Step size of the margins b, between 0 and 1.
-    init : {"zero", "unit"}, default="zero"
-        Weight vectors of the views after the first: zero, or the published start of equal entries
-        and norm one, whose outputs on unscaled features are large and stay in b.
-    tol : float, default=1e-3
-        Change of Eq. (8) at which to stop.
-    max_iter : int, default=10000
-        Cap on the iterations.
-    on_step : callable, optional
-        Called with the :class:`~kernelquilt.solution.Step` of every iteration.
-
-    Returns
-    -------
-    Solution
-        `objective` is Eq. (8) with the b of the iteration, `residual` the last change of it.
-    """
-    store, problem = _as_problem(K, y, observed, c, lam, sample_weight)
-    minimum = ho_kashyap(
-        problem, store, rho=rho, init=init, tol=tol, max_iter=max_iter, on_step=on_step
-    )
-    return _as_solution(problem, minimum, len(store.observed), tol)
-
-
-def _as_problem(
-    K: Any, y: Floats, observed: Any, c: ArrayLike, lam: float, sample_weight: Floats | None
-) -> tuple[SpectrumStore, AgreementProblem]:
-    if isinstance(K, SpectrumStore):
-        store = K
-    else:
-        everywhere = np.ones((len(y), len(K)), dtype=np.bool_)
-        store = SpectrumStore(K, everywhere if observed is None else observed)
-    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    views = store.weighted(weight)
-    penalties = np.array(np.broadcast_to(np.asarray(c, np.float64), len(views.spectra)))
-    return store, AgreementProblem(views, y[views.used], penalties, float(lam))
-
-
-def _outputs(problem: AgreementProblem, dual_coef: Floats, view_intercepts: Floats) -> Outputs:
-    """Return functions given by coefficients and biases, in weighted values."""
-    at = problem.zero()
-    for l, one in enumerate(problem.views.spectra):
-        # coefficients of a positive part do not determine those that the spectrum refers to
-        if one is None or one.positive is not None:
-            continue
-        root = problem.views.root[one.rows]
-        coef = dual_coef[l, problem.views.used[one.rows]]
-        inner = one.U.T @ (coef / root)
-        mean = view_intercepts[l] + one.mean_row @ coef
-        at.f[l, one.rows] = one.U @ (one.s * inner) + np.linalg.norm(root) * mean * one.q
-        at.e[l, one.rows] = problem.c[l] * (one.U @ inner)
-    return at
-
-
-def _as_solution(problem: AgreementProblem, minimum: Minimum, n: int, tol: float) -> Solution:
-    """Return the functions as coefficients and biases, with zeros for samples left out."""
-    views, M = problem.views, len(problem.c)
-    dual_coef, biases = np.zeros((M, n)), np.zeros(M)
-    trained = np.array([one is not None for one in views.spectra])
-    indefinite = np.array([one is not None and one.positive is not None for one in views.spectra])
-    for l, one in enumerate(views.spectra):
-        if one is None:
-            continue
-        root = views.root[one.rows]
-        inner = minimum.at.e[l, one.rows] / problem.c[l]
-        mean = (one.q @ minimum.at.f[l, one.rows]) / np.linalg.norm(root)
-        biases[l] = mean - one.mean_row @ (root * inner)
-        if one.positive is not None:
-            inner = one.positive @ (one.positive.T @ inner)
-        dual_coef[l, views.used[one.rows]] = root * inner
-    return Solution(
-        weights=trained / np.count_nonzero(trained),
-        dual_coef=dual_coef,
-        intercept=float(biases[trained].mean()),
-        objective=minimum.objective,
-        dual_bound=minimum.bound,
-        tol=tol,
-        n_iter=len(minimum.history),
-        n_solves=minimum.n_passes,
-        history=minimum.history,
-        residual=minimum.gradient,
-        indefinite=indefinite,
-        view_intercepts=biases,
-    )
+    return as_solution(problem, minimum, len(store.observed), tol)
 
 
 class MHKSClassifier(ViewAverageClassifier):
@@ -329,7 +221,7 @@ class MHKSClassifier(ViewAverageClassifier):
         return solve_mhks(
             problem.features,
             problem.y,
-            c=self._checked_c(),
+            c=self.c,
             lam=lam,
             sample_weight=problem.C,
             tol=self.tol,
@@ -338,16 +230,6 @@ class MHKSClassifier(ViewAverageClassifier):
             view_intercepts=problem.start.view_intercepts,
             on_step=on_step,
         )
-
-    def _checked_c(self) -> Floats:
-        c, M = np.asarray(self.c, dtype=np.float64), len(self.kernel_names_)
-        if c.ndim > 0 and c.shape != (M,):
-            raise ValueError(f"c has shape {c.shape} for {M} kernels; give one value for each")
-        if not (np.isfinite(c).all() and (c > 0).all()):
-            raise ValueError(
-                f"c must be positive and finite for each of {M} kernels, got {self.c!r}"
-            )
-        return c
 
     def _training_gram(
         self, data: MultiView | KernelStack, weight: Floats
@@ -402,121 +284,3 @@ class MHKSClassifier(ViewAverageClassifier):
     def _measure(self) -> str:
         """Return what `tol` is compared with."""
         return "relative gradient norm"
-
-
-class MultiKernelMHKSClassifier(MHKSClassifier):
-    """Squared-hinge classifiers, one for each view, that are made to agree (MultiK-MHKS).
-
-    Every view has its own function; a penalty on their disagreement ties them together, and their
-    mean decides. It suits views that each can tell the classes, and is robust to absent views: a
-    sample takes part, and is scored, with the views that it has. No kernel weights are learned.
-    Linear kernels of views are never computed (see `MHKSClassifier`).
-
-    Parameters
-    ----------
-    c : float or array-like of shape (M,), default=1.0
-        Penalty on the norm, of all kernels or of each: larger is smoother, unlike a `C`.
-    lam : float, default=1.0
-        Penalty on the disagreement of the views; 0 is `MHKSClassifier`.
-    solver : {"joint", "hk"}, default="joint"
-        ``"joint"`` finds the minimum; ``"hk"`` is the published Ho-Kashyap iteration.
-    init : {"zero", "unit"}, default="zero"
-        Start of ``"hk"``; ``"unit"`` is the published one.
-    rho : float, default=0.99
-        Step size of ``"hk"``, between 0 and 1.
-    kernels : str, callable, list or dict, default="gaussian"
-        Kernels of the views, as in `ViewKernels`; "precomputed" for plain arrays of kernels of
-        shape (n, n, M). A `KernelStack` is always used as it is.
-    views : dict of str to columns, "columns" or None, default=None
-        The views of 2-D data, as in `as_views`.
-    tol : float, default=1e-6
-        Norm of the gradient relative to that at zero; with ``"hk"`` the change of the objective at
-        which to stop, 1e-3 in the paper.
-    max_iter : int, default=10000
-        Cap on the joint ridge regressions, or iterations, of each binary problem.
-    multi_class : {"ovr", "ovo"}, default="ovo"
-        One-vs-rest or one-vs-one for more than two classes.
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the loss and the disagreement by class.
-    n_jobs : int or None, default=None
-        Threads over the binary problems of a multi-class fit.
-    verbose : int, default=0
-        Whether to print the progress of the solver.
-
-    Attributes
-    ----------
-    dual_coef_, view_intercepts_, intercept_, weights_, coef_, n_support_
-        As in `MHKSClassifier`.
-    objective_, duality_gap_, n_iter_, n_solves_, converged_, history_
-        As in `MHKSClassifier`.
-    kernel_names_, classes_, n_features_in_
-        As in `MHKSClassifier`.
-
-    Examples
-    --------
-    >>> import kernelquilt as kq
-    >>> X, y = kq.datasets.load_example("wdbc")
-    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
-    >>> bool(kq.MultiKernelMHKSClassifier(c=0.1, lam=0.1).fit(X, y).score(X, y) > 0.9)
-    True
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **MHKSClassifier._parameter_constraints,
-        "lam": [Interval(Real, 0, np.inf, closed="left")],
-        "solver": [StrOptions({"joint", "hk"})],
-        "init": [StrOptions({"zero", "unit"})],
-        "rho": [Interval(Real, 0, 1, closed="neither")],
-    }
-
-    def __init__(
-        self,
-        c: float | ArrayLike = 1.0,
-        *,
-        lam: float = 1.0,
-        solver: str = "joint",
-        init: str = "zero",
-        rho: float = 0.99,
-        kernels: Any = "gaussian",
-        views: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        multi_class: str = "ovo",
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            c,
-            kernels=kernels,
-            views=views,
-            tol=tol,
-            max_iter=max_iter,
-            multi_class=multi_class,
-            class_weight=class_weight,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.lam = lam
-        self.solver = solver
-        self.init = init
-        self.rho = rho
-
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
-        if self.solver == "joint":
-            return self._by_newton(problem, self.lam, on_step)
-        return solve_ho_kashyap(
-            problem.features,
-            problem.y,
-            c=self._checked_c(),
-            lam=self.lam,
-            sample_weight=problem.C,
-            rho=self.rho,
-            init=self.init,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=on_step,
-        )
-
-    def _measure(self) -> str:
-        return super()._measure() if self.solver == "joint" else "change of the objective"

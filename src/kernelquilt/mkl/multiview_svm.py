@@ -43,9 +43,9 @@ from sklearn.utils._param_validation import Interval
 from kernelquilt._validation import BoolArray
 from kernelquilt.mkl._agreement import solve_views
 from kernelquilt.mkl._problems import BinaryProblem
-from kernelquilt.mkl._view_average import ViewAverageClassifier
-from kernelquilt.optim.agreement_terms import Squares
+from kernelquilt.mkl._view_average import ViewAverageClassifier, check_penalties
 from kernelquilt.optim.blas import single_threaded_blas
+from kernelquilt.optim.disagreement import Squares
 from kernelquilt.solution import Solution, Step
 
 Floats = NDArray[np.float64]
@@ -87,9 +87,7 @@ def solve_multiview_svm(
         With `dual_coef` of shape (M, n) and the biases of the views as `view_intercepts`.
     """
     n = len(y)
-    c = check_ridge(c, len(K))
-    if np.min(lam) < 0:
-        raise ValueError(f"lam must not be negative, got {np.min(lam)}")
+    c = check_penalties(c, lam, len(K))
     observed = np.ones((n, len(K)), dtype=np.bool_) if observed is None else observed
     U = np.broadcast_to(np.asarray(C, dtype=np.float64), n) * observed.T
     stiffness = 2.0 * np.broadcast_to(np.asarray(lam, dtype=np.float64), n)
@@ -98,18 +96,6 @@ def solve_multiview_svm(
         return Squares(used, stiffness[rows])
 
     return solve_views(K, y, U, stiffness > 0, disagreement, scale=0.5 / c, tol=tol)
-
-
-def check_ridge(c: Any, n_kernels: int) -> Floats:
-    """Return the weight of the squared norm of each kernel (M,), all positive."""
-    weights = np.asarray(c, dtype=np.float64)
-    if weights.ndim > 1 or (weights.ndim == 1 and len(weights) != n_kernels):
-        raise ValueError(
-            f"c must be a number or one per kernel, {n_kernels} in all, got shape {weights.shape}"
-        )
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise ValueError(f"c must be positive and finite, got {c}")
-    return np.broadcast_to(weights, n_kernels).copy()
 
 
 class MultiViewSVMClassifier(ViewAverageClassifier):

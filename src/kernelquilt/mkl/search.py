@@ -279,7 +279,9 @@ def _results(candidates: list[dict[str, Any]], folds: NDArray[np.float64]) -> di
         results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=0), values.std(axis=0)
     for name in sorted({name for candidate in candidates for name in candidate}):
         given = [name in candidate for candidate in candidates]
-        values = np.array([candidate.get(name) for candidate in candidates], dtype=object)
+        values = np.empty(len(candidates), dtype=object)  # which may be lists of equal length
+        for k, candidate in enumerate(candidates):
+            values[k] = candidate.get(name)
         results[f"param_{name}"] = np.ma.MaskedArray(values, mask=~np.array(given))
     results["params"] = candidates
     for fold, row in enumerate(scores):

@@ -44,8 +44,8 @@ from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl._agreement import solve_views
 from kernelquilt.mkl._problems import BinaryProblem
 from kernelquilt.mkl._view_average import ViewAverageClassifier
-from kernelquilt.optim.agreement_terms import Band, Distance
 from kernelquilt.optim.blas import single_threaded_blas
+from kernelquilt.optim.disagreement import Band, Distance
 from kernelquilt.solution import Solution, Step
 from kernelquilt.views import MultiView
 
@@ -90,8 +90,9 @@ def solve_svm2k(
     """
     if len(K) > 2:
         raise ValueError(f"SVM-2K is for two kernels, got {len(K)}")
-    if eps < 0 or np.min(D) < 0:
-        raise ValueError(f"eps and D must not be negative, got eps={eps} and D={np.min(D)}")
+    for name, value in (("C_a", C_a), ("C_b", C_b), ("D", D), ("eps", eps)):
+        if not (np.isfinite(value).all() and np.min(value) >= 0):
+            raise ValueError(f"{name} must be finite and not negative, got {np.min(value)}")
     n = len(y)
     observed = np.ones((n, len(K)), dtype=np.bool_) if observed is None else observed
     U = np.array([np.broadcast_to(C, n) for C in (C_a, C_b)[: len(K)]]) * observed.T

@@ -40,6 +40,8 @@ QUICK = 1e-7  # gradient norm, as a share of the residual, above which quick sol
 POLISH = 1e-9  # relative gradient norm at which to stop, well below any tol
 DENSE = 6000  # most unknowns of a Newton system that is factorised
 CLOSED = 1e-8  # relative gap to reach if rounding allows
+SLOW_POLISH = 4  # steps once tol is met, after which conjugate gradients are not exact enough
+MOST_POLISHING = 100  # of these steps; the rounding of kernels far beyond c can shrink for ever
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 1e-12
 LONGEST = 1e3  # times a Newton step
@@ -304,7 +306,7 @@ def minimise(
     -------
     Minimum
     """
-    at, passes, history, stalled, quick = start, 1, list[Step](), 0, True
+    at, passes, history, stalled, polished, quick = start, 1, list[Step](), 0, 0, True
     objective, bound = problem.objective(at), problem.lower_bound(at.f)
     residual = problem.residual(at)
     z, norm = problem.descent(residual, quick=True)
@@ -312,7 +314,7 @@ def minimise(
     sizes = [len(one.s) + 1 for one in problem.views.spectra if one is not None]
     size = sum(sizes) if problem.lam > 0 else max(sizes)
     enough = 20 + size // 15 if size <= DENSE else max_iter
-    while passes < max_iter and stalled < 3:
+    while passes < max_iter and stalled < 3 and polished < MOST_POLISHING:
         if norm <= POLISH * scale and objective - bound <= CLOSED * objective:
             break
         # a residual that the functions can hardly follow is large beside its norm
@@ -340,8 +342,12 @@ def minimise(
             on_step(history[-1])
         no_gain = norm > 0.5 * before and objective >= last * (1.0 - 1e-14)
         stalled = stalled + 1 if no_gain else 0
-        if no_gain and norm <= tol * scale:
-            break
+        if norm <= tol * scale:
+            if no_gain and (enough == 0 or size > DENSE):
+                break
+            polished += 1
+            if (no_gain or polished > SLOW_POLISH) and size <= DENSE:
+                enough = 0
     # leaves the rounding of the steps behind
     at = problem.renewed(at)
     objective, bound = problem.objective(at), max(bound, problem.lower_bound(at.f))

@@ -22,7 +22,8 @@ where A is what disagreement costs, one of
 The dual objective is :math:`\sum a - \tfrac12 \sum_l g_l' K_l g_l` less
 :math:`\sum v_{li}^2 / 2 q_i` or :math:`\epsilon \sum (d^+ + d^-)`. The gap between the two
 objectives is a sum of terms of which none is negative
-(:mod:`kernelquilt.optim.agreement_terms`), and valid for inexact solutions.
+(:mod:`kernelquilt.optim.agreement_terms`, :mod:`kernelquilt.optim.disagreement`), and valid for
+inexact solutions.
 
 Near a central point the duals follow small changes of the outputs by
 :math:`\Delta g = p - V \Delta f`. Of sample i, V has the block
@@ -40,16 +41,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import LinAlgError, lapack
 
-from kernelquilt.optim.agreement_terms import (
-    Band,
-    Bools,
-    Change,
-    Distance,
-    Floats,
-    Margins,
-    Squares,
-    Term,
-)
+from kernelquilt.optim.agreement_terms import Bools, Change, Floats, Margins, Term
+from kernelquilt.optim.disagreement import Band, Distance, Squares
 
 Disagreement = Band | Distance | Squares
 SHORTEN = 0.995
@@ -81,10 +74,11 @@ class NewtonSystem:
         M, n = used.shape
         self.root = _root(used, give, stiffness)
         blocks = np.zeros((M, n, M, n))
-        for kernel, root in zip(K, self.root, strict=True):
-            for l in range(M):
+        for k, (kernel, root) in enumerate(zip(K, self.root, strict=True)):
+            for l in range(k + 1):  # L is lower triangular
+                scaled = root[l][:, None] * kernel
                 for m in range(l + 1):
-                    blocks[l, :, m] += root[l][:, None] * kernel * root[m]
+                    blocks[l, :, m] += scaled * root[m]
         self.used = np.flatnonzero(used)
         S = blocks.reshape(M * n, M * n)
         if len(self.used) < M * n:
