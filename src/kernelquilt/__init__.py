@@ -1,6 +1,6 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
-from kernelquilt import bounds, datasets
+from kernelquilt import bounds, datasets, metrics
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
@@ -70,6 +70,7 @@ __all__ = [
     "bounds",
     "datasets",
     "gaussian_bank",
+    "metrics",
     "mkl_path",
     "solve_convex_absent_mkl",
     "solve_em_fill",
