@@ -24,6 +24,7 @@ FILLERS = [
     kq.SVTFill(),
     kq.TransferFill(),
     kq.TransferFill(weighting="loo", n_passes=2, constant=0.0),
+    kq.WishartCompletion(),
 ]
 every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
 

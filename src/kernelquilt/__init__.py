@@ -5,6 +5,7 @@ from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.completion.transfer import TransferFill, solve_transfer
+from kernelquilt.completion.wishart import WishartCompletion
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
@@ -64,6 +65,7 @@ __all__ = [
     "UniformMKLClassifier",
     "ViewKernels",
     "ViewTransformer",
+    "WishartCompletion",
     "ZeroFill",
     "__version__",
     "as_views",

@@ -81,7 +81,7 @@ def mixture_objective(t: FloatArray, bases: FloatArray, K: FloatArray) -> tuple[
     G[np.diag_indices(n)] /= 2
     GK = G @ K
     P = G - GK @ G
-    inner = np.append(bases.reshape(len(bases), -1) @ P.T.ravel(), [P.sum(), np.trace(P)])
+    inner = np.append(bases.reshape(len(bases), n * n) @ P.ravel(), [P.sum(), np.trace(P)])
     return float((np.trace(GK) + log_det) / n), s * inner / n
 
 
