@@ -25,6 +25,8 @@ FILLERS = [
     kq.TransferFill(),
     kq.TransferFill(weighting="loo", n_passes=2, constant=0.0),
     kq.WishartCompletion(),
+    kq.EmbeddingCompletion(tol=1e-3),
+    kq.ApproximationCompletion(tol=1e-3),
 ]
 every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
 

@@ -3,6 +3,11 @@
 from kernelquilt import bounds, datasets, metrics
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
+from kernelquilt.completion.mkc import (
+    ApproximationCompletion,
+    EmbeddingCompletion,
+    solve_embedding,
+)
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.completion.transfer import TransferFill, solve_transfer
 from kernelquilt.completion.wishart import WishartCompletion
@@ -39,9 +44,11 @@ from kernelquilt.views import MultiView, as_views
 __version__ = "0.1.0"
 
 __all__ = [
+    "ApproximationCompletion",
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
     "EMFill",
+    "EmbeddingCompletion",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
@@ -76,6 +83,7 @@ __all__ = [
     "mkl_path",
     "solve_convex_absent_mkl",
     "solve_em_fill",
+    "solve_embedding",
     "solve_iterative_absent_mkl",
     "solve_localized_mkl",
     "solve_lp_mkl",

@@ -34,6 +34,7 @@ Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 ENTRIES = 2**19  # of all views held at a time where they are coupled
+RIDGES = (0.01, 1.0)  # least and largest mu, for kernels with diagonals about 1
 NEGLIGIBLE = 1e-13  # eigenvalues of kernels, relative to the largest
 
 
@@ -53,7 +54,7 @@ class EmbeddingProblem:
     Parameters
     ----------
     K : ndarray of shape (M, n, n)
-        Symmetric and positive semi-definite on the observed samples, zero where absent.
+        Symmetric and positive semi-definite on the observed samples; nothing else is used.
     observed : ndarray of bool of shape (n, M)
     basis : list of M increasing index arrays
         The basis B_m of each view, among its observed samples.
@@ -61,6 +62,8 @@ class EmbeddingProblem:
         Weight of the coupling.
     frozen : ndarray of bool of shape (n,), default=None
         Samples that may have no weight in themselves.
+    sizes : ndarray of shape (M,), default=None
+        Units in which the kernels are taken, by default 1.
 
     Attributes
     ----------
@@ -75,19 +78,25 @@ class EmbeddingProblem:
         basis: list[Indices],
         lam1: float,
         frozen: Bools | None = None,
+        sizes: Floats | None = None,
     ) -> None:
         M, n = K.shape[:2]
+        sizes = np.ones(M) if sizes is None else sizes
         self.n = n
         self.basis = basis
         self.observed = observed
         self.present = [np.flatnonzero(column) for column in observed.T]
         self.lam1 = lam1 if M > 1 else 0.0
         self.mixing = (1 - np.eye(M)) / max(M - 1, 1)
-        self._known = [k[np.ix_(o, o)].astype(np.float64) for k, o in zip(K, self.present, strict=True)]
-        self._factors = [
-            factor(k[np.ix_(b, b)].astype(np.float64)) for k, b in zip(K, basis, strict=True)
+        self._known = [
+            k[np.ix_(o, o)].astype(np.float64) / size
+            for k, o, size in zip(K, self.present, sizes, strict=True)
         ]
-        self._ends = np.cumsum([len(b) * n for b in self.blocks])
+        self._factors = [
+            factor(k[np.ix_(b, b)].astype(np.float64) / size)
+            for k, b, size in zip(K, basis, sizes, strict=True)
+        ]
+        self._ends = np.cumsum([len(b) * n for b in self.blocks]).tolist()
         self._frozen = self._frozen_entries(frozen)
 
     @property
@@ -97,8 +106,10 @@ class EmbeddingProblem:
 
     def split(self, x: Floats) -> list[Floats]:
         """Return the blocks (b_m, n) of a vector, which share its memory."""
-        parts = np.split(x, self._ends[:-1])
-        return [part.reshape(len(b), self.n) for part, b in zip(parts, self.blocks, strict=True)]
+        starts = (0, *self._ends[:-1])
+        return [
+            x[start:end].reshape(-1, self.n) for start, end in zip(starts, self._ends, strict=True)
+        ]
 
     def pack(self, blocks: list[Floats]) -> Floats:
         """Return blocks (b_m, n) as one vector, with zeros where no weight may be."""
@@ -117,6 +128,31 @@ class EmbeddingProblem:
         if self.lam1 > 0:
             grams = self._grams(self.split(x))
             self.mixing = np.array([simplex_least_squares(g, m) for m, g in enumerate(grams)])
+
+    def preconditioner(self, lam2: float) -> Callable[[Floats], None]:
+        """Return a product in place with (K_m + mu I)^-1 by blocks, a crude inverse Hessian.
+
+        Parameters
+        ----------
+        lam2 : float
+            Weight of the norm of A, part of mu.
+        """
+        mu = float(np.clip(lam2 + self._flat_curvature, *RIDGES))
+        inverses = [np.linalg.inv(G + mu * np.eye(len(G))) for G in self._grams_of_blocks()]
+
+        def multiply(x: Floats) -> None:
+            for block, inverse in zip(self.split(x), inverses, strict=True):
+                block[...] = inverse @ block
+
+        return multiply
+
+    @property
+    def _flat_curvature(self) -> float:
+        """Curvature that all weights have alike."""
+        return 0.0
+
+    def _grams_of_blocks(self) -> list[Floats]:
+        return [L @ L.T for L in self._factors]
 
     def _evaluate(self, A: list[Floats], gradient: list[Floats]) -> float:
         raise NotImplementedError
@@ -159,7 +195,7 @@ class HeterogeneousProblem(EmbeddingProblem):
 
     Parameters
     ----------
-    K, observed, basis, lam1, frozen
+    K, observed, basis, lam1, frozen, sizes
         As in `EmbeddingProblem`.
     all_rows : bool, default=False
         Whether the views are compared in all rows rather than in those that a view observes.
@@ -172,15 +208,20 @@ class HeterogeneousProblem(EmbeddingProblem):
         basis: list[Indices],
         lam1: float,
         frozen: Bools | None = None,
+        sizes: Floats | None = None,
         *,
         all_rows: bool = False,
     ) -> None:
-        super().__init__(K, observed, basis, lam1, frozen)
+        super().__init__(K, observed, basis, lam1, frozen, sizes)
         self._compared = np.ones_like(observed) if all_rows else observed
 
     def _evaluate(self, A: list[Floats], gradient: list[Floats]) -> float:
         value = self._within_all(A, gradient)
         return value + self._couple(A, gradient) if self.lam1 > 0 else value
+
+    @property
+    def _flat_curvature(self) -> float:
+        return self.lam1
 
     def _couple(self, A: list[Floats], gradient: list[Floats]) -> float:
         B = np.eye(len(A)) - self.mixing
@@ -240,17 +281,17 @@ class ApproximationProblem(EmbeddingProblem):
         size = max(1, ENTRIES // (len(A) * self.n))
         for start in range(0, self.n, size):
             rows = slice(start, min(start + size, self.n))
-            T = Khat[:, rows].copy().reshape(len(A), -1)
+            T = Khat[:, rows].reshape(len(A), -1)
             C = B @ T
             value += self.lam1 * float(np.vdot(C, C))
             C = (self.lam1 * B.T @ C).reshape(len(A), -1, self.n)
-            Khat[:, rows] = C
             for m, o in enumerate(self.present):
                 part = slice(*np.searchsorted(o, [start, rows.stop]))
                 at = np.ix_(o[part] - start, o)
-                E = T[m].reshape(-1, self.n)[at] - self._known[m][part]
+                E = Khat[m, rows][at] - self._known[m][part]
                 value += float(np.vdot(E, E))
-                Khat[m, rows][at] += E
+                C[m][at] += E
+            Khat[:, rows] = C
         for g, p, L, kernel in zip(gradient, P, self._factors, Khat, strict=True):
             np.matmul(4 * L, p @ kernel, out=g)
         return value
@@ -278,6 +319,14 @@ class HomogeneousProblem(EmbeddingProblem):
 
     def mix(self, x: Floats) -> None:
         """Do nothing: the views are not compared."""
+
+    def _grams_of_blocks(self) -> list[Floats]:
+        rows = self.blocks[0]
+        total = np.zeros((len(rows), len(rows)))
+        for b, L in zip(self.basis, self._factors, strict=True):
+            at = np.searchsorted(rows, b)
+            total[np.ix_(at, at)] += L @ L.T
+        return [total]
 
     def _evaluate(self, A: list[Floats], gradient: list[Floats]) -> float:
         value = 0.0

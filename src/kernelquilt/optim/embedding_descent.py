@@ -25,7 +25,7 @@ SMOOTHING = 1e-4
 ROUND = 10  # iterations between updates of S, and over which progress is averaged
 EXACT_STEPS = 50
 TINY = 1e-300
-N_PAIRS = 10
+N_PAIRS = 6
 N_PAIRS_LARGE = 4  # of vectors that are kept in single precision, to save memory
 
 
@@ -65,7 +65,8 @@ def minimise(
                 value += add_smoothed_norm(A, g, lam2, SMOOTHING)
         return value
 
-    descent = LBFGS(smoothed, x, N_PAIRS_LARGE if len(x) >= SINGLE else N_PAIRS)
+    n_pairs = N_PAIRS_LARGE if len(x) >= SINGLE else N_PAIRS
+    descent = LBFGS(smoothed, x, n_pairs, problem.preconditioner(lam2))
     _descend(descent, problem, tol, max_iter, record)
     if lam2 > 0:
         del descent  # and its memory

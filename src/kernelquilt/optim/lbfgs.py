@@ -5,6 +5,9 @@ them, and keeps three vectors besides the pairs of steps and changes of the grad
 gradient and the next one. The step is the newest of the pairs and is stored nowhere else. Pairs of
 long vectors are kept in single precision, which costs no iterations that could be noticed.
 
+A first estimate of the inverse Hessian can be given up to a factor, which is fitted to the latest
+pair now and then.
+
 A step satisfies the weak Wolfe conditions, found by bisection and doubling, which also copes with
 functions that are nearly not smooth (Lewis and Overton, Math. Prog. 2013).
 """
@@ -13,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 
 Floats = NDArray[np.float64]
 Vector = NDArray[np.floating]
@@ -23,7 +27,28 @@ SINGLE = 10**6  # length of vectors from which on pairs are kept in single preci
 DECREASE = 1e-4
 CURVATURE = 0.9
 MAX_TRIALS = 30
+PIECE = 2**16
+YOUNG, REFIT = 3, 10  # pairs up to which, and steps after which, the first estimate is fitted anew
 NEGLIGIBLE = 1e-12  # curvature relative to the change of the gradient
+
+
+def _dot(a: Vector, b: Vector) -> float:
+    # in pieces, so that no vector is converted as a whole if the two are of different precision
+    if a.dtype == b.dtype == np.float64:
+        return float(a @ b)
+    return sum(
+        float(a[i : i + PIECE].astype(np.float64) @ b[i : i + PIECE])
+        for i in range(0, len(a), PIECE)
+    )
+
+
+def _add(x: Floats, factor: float, y: Vector) -> None:
+    """Add a multiple of y to x in place."""
+    if y.dtype == np.float64:
+        daxpy(y, x, a=factor)
+        return
+    for i in range(0, len(x), PIECE):
+        x[i : i + PIECE] += factor * y[i : i + PIECE]
 
 
 class LBFGS:
@@ -37,6 +62,8 @@ class LBFGS:
         Where to start; changed in place.
     n_pairs : int
         Pairs that are kept.
+    precondition : callable, default=None
+        Multiplies a vector (n,) in place by a positive definite matrix.
 
     Attributes
     ----------
@@ -46,8 +73,16 @@ class LBFGS:
         The point and the gradient there.
     """
 
-    def __init__(self, evaluate: Evaluate, x: Floats, n_pairs: int = 10) -> None:
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        x: Floats,
+        n_pairs: int = 10,
+        precondition: Callable[[Floats], None] | None = None,
+    ) -> None:
         self._evaluate = evaluate
+        self._precondition = precondition
+        self._scale, self._age = 1.0, 0
         self.x = x
         self.gradient = np.empty_like(x)
         self._next = np.empty_like(x)
@@ -55,7 +90,7 @@ class LBFGS:
         self._n_pairs = n_pairs
         self._pairs: list[_Pair] = []
         # one more than are kept, for the step that is being tried
-        self._free = [
+        self._free: list[tuple[Vector, Vector]] = [
             (np.empty(len(x), dtype=kind), np.empty(len(x), dtype=kind)) for _ in range(n_pairs + 1)
         ]
         self.value = 0.0
@@ -80,8 +115,8 @@ class LBFGS:
         np.subtract(self._next, self.gradient, out=change, casting="same_kind")
         self.gradient, self._next = self._next, self.gradient
         self.value = value
-        product = float(step @ change)
-        if product > NEGLIGIBLE * float(change @ change):
+        product = _dot(step, change)
+        if product > NEGLIGIBLE * _dot(change, change):
             self._pairs.append((*self._free.pop(), product))
             if len(self._pairs) > self._n_pairs:
                 self._free.append(self._pairs.pop(0)[:2])
@@ -98,30 +133,42 @@ class LBFGS:
         np.negative(self.gradient, out=d)
         factors = []
         for s, y, product in reversed(self._pairs):
-            factor = float(s @ d) / product
-            d -= factor * y
-            factors.append(factor)
+            factors.append(_dot(s, d) / product)
+            _add(d, -factors[-1], y)
         if self._pairs:
-            _, y, product = self._pairs[-1]
-            d *= product / float(y @ y)
+            self._rescale()
+            if self._precondition is not None:
+                self._precondition(d)
+            d *= self._scale
         for (s, y, product), factor in zip(self._pairs, reversed(factors), strict=True):
-            d += (factor - float(y @ d) / product) * s
+            _add(d, factor - _dot(y, d) / product, s)
         out[:] = d
-        return float(out @ self.gradient)
+        return _dot(out, self.gradient)
+
+    def _rescale(self) -> None:
+        """Fit the factor of the first estimate to the latest pair."""
+        _, y, product = self._pairs[-1]
+        if self._precondition is None:
+            self._scale = product / _dot(y, y)
+        elif len(self._pairs) < YOUNG or self._age % REFIT == 0:
+            image = y.astype(np.float64)
+            self._precondition(image)
+            self._scale = product / _dot(y, image)
+        self._age += 1
 
     def _search(self, step: Vector, slope: float, length: float) -> tuple[float, float]:
         """Move the point along the step; return the length taken and the value, 0 if none."""
         at, low, high = 0.0, 0.0, np.inf
         for _ in range(MAX_TRIALS):
-            self.x += (length - at) * step
+            _add(self.x, length - at, step)
             at = length
             value = self._evaluate(self.x, self._next)
             if not value <= self.value + DECREASE * length * slope:
                 high = length
-            elif float(step @ self._next) < CURVATURE * slope:
+            elif _dot(step, self._next) < CURVATURE * slope:
                 low = length
             else:
                 return length, value
             length = 2 * low if high == np.inf else (low + high) / 2
-        self.x += (low - at) * step
+        _add(self.x, low - at, step)
         return low, self._evaluate(self.x, self._next) if low > 0 else self.value

@@ -71,7 +71,9 @@ def simplex_least_squares(gram: Floats, target: int) -> Floats:
     elif m == 1:
         weights[others] = 1.0
     else:
-        found = solve_qp(H / scale, -c / scale, -np.eye(m), np.zeros(m), np.ones((1, m)), np.ones(1))
+        found = solve_qp(
+            H / scale, -c / scale, -np.eye(m), np.zeros(m), np.ones((1, m)), np.ones(1)
+        )
         found = np.maximum(found, 0.0)
         weights[others] = found / found.sum()
     return weights
