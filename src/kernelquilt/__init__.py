@@ -1,8 +1,11 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets, metrics
+from kernelquilt.completion.auxiliary_em import AuxiliaryEMCompletion, solve_auxiliary_em
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
+from kernelquilt.completion.neighbours import KNNFill
+from kernelquilt.completion.shared_factor import SharedFactorCompletion, solve_shared_factor
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.completion.transfer import TransferFill, solve_transfer
 from kernelquilt.completion.wishart import WishartCompletion
@@ -39,12 +42,14 @@ from kernelquilt.views import MultiView, as_views
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuxiliaryEMCompletion",
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
     "EMFill",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
+    "KNNFill",
     "KernelStack",
     "LatentSemantic",
     "LocalizedMKLClassifier",
@@ -59,6 +64,7 @@ __all__ = [
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
+    "SharedFactorCompletion",
     "SimpleMKLClassifier",
     "Solution",
     "TransferFill",
@@ -74,6 +80,7 @@ __all__ = [
     "gaussian_bank",
     "metrics",
     "mkl_path",
+    "solve_auxiliary_em",
     "solve_convex_absent_mkl",
     "solve_em_fill",
     "solve_iterative_absent_mkl",
@@ -83,6 +90,7 @@ __all__ = [
     "solve_max_margin_absent",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
+    "solve_shared_factor",
     "solve_simple_mkl",
     "solve_svt",
     "solve_transfer",
