@@ -27,6 +27,10 @@ FILLERS = [
     kq.WishartCompletion(),
     kq.EmbeddingCompletion(tol=1e-3),
     kq.ApproximationCompletion(tol=1e-3),
+    kq.SDPCompletion(tol=1e-4),
+    kq.LatentFactorCompletion(tol=1e-2),
+    kq.SharedFactorCompletion(),
+    kq.KNNFill(),
 ]
 every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
 
@@ -526,7 +530,11 @@ class TestSVT:
         assert not stack.gram().any()
 
 
-@pytest.mark.parametrize("filler", [kq.EMFill(), kq.SVTFill()], ids=lambda f: type(f).__name__)
+@pytest.mark.parametrize(
+    "filler",
+    [kq.EMFill(), kq.SVTFill(), kq.SharedFactorCompletion()],
+    ids=lambda f: type(f).__name__,
+)
 class TestIteration:
     def test_too_few_iterations_are_told(self, filler):
         model = clone(filler).set_params(max_iter=2)

@@ -1,13 +1,20 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets, metrics
+from kernelquilt.completion.auxiliary_em import AuxiliaryEMCompletion, solve_auxiliary_em
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
+from kernelquilt.completion.latent_factor import LatentFactorCompletion, solve_latent_factors
 from kernelquilt.completion.mkc import (
     ApproximationCompletion,
     EmbeddingCompletion,
     solve_embedding,
 )
+from kernelquilt.completion.neighbours import KNNFill
+from kernelquilt.completion.sdp import SDPCompletion, solve_sdp
+from kernelquilt.completion.search import CompletionSearchCV
+from kernelquilt.completion.shared_factor import SharedFactorCompletion, solve_shared_factor
+from kernelquilt.completion.sparse_basis import sparse_basis
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.completion.transfer import TransferFill, solve_transfer
 from kernelquilt.completion.wishart import WishartCompletion
@@ -45,14 +52,18 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ApproximationCompletion",
+    "AuxiliaryEMCompletion",
     "CentreKernels",
+    "CompletionSearchCV",
     "ConvexAbsentMKLClassifier",
     "EMFill",
     "EmbeddingCompletion",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
+    "KNNFill",
     "KernelStack",
+    "LatentFactorCompletion",
     "LatentSemantic",
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
@@ -63,9 +74,11 @@ __all__ = [
     "MultiView",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
+    "SDPCompletion",
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
+    "SharedFactorCompletion",
     "SimpleMKLClassifier",
     "Solution",
     "TransferFill",
@@ -81,18 +94,23 @@ __all__ = [
     "gaussian_bank",
     "metrics",
     "mkl_path",
+    "solve_auxiliary_em",
     "solve_convex_absent_mkl",
     "solve_em_fill",
     "solve_embedding",
     "solve_iterative_absent_mkl",
+    "solve_latent_factors",
     "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
+    "solve_sdp",
+    "solve_shared_factor",
     "solve_simple_mkl",
     "solve_svt",
     "solve_transfer",
     "solve_uniform_mkl",
+    "sparse_basis",
 ]

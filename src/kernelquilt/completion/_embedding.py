@@ -12,7 +12,7 @@ from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray, IndexArray
 from kernelquilt.completion._approximated import Approximation
 from kernelquilt.completion._base import CompletionStep, IterativeCompleter
-from kernelquilt.completion._combine import row_keys
+from kernelquilt.completion._combine import row_keys, training_places
 from kernelquilt.completion._learned import LearnedCompleter
 from kernelquilt.completion._mkc_start import own_start, shared_start
 from kernelquilt.completion.transfer import solve_transfer
@@ -211,7 +211,7 @@ class EmbeddingCompleter(LearnedCompleter):
     ) -> FloatArray | None:
         if self.exact_observed:
             return super()._complete_rows(K, observed, diag)
-        trained = self._training_positions(row_keys(K, observed))
+        trained = training_places(row_keys(K, observed), self._keys)
         own = np.ones((len(K), len(observed))) if diag is None else diag.copy()
         nobody = np.full(len(observed), -1)
         coefs = [self._new_coefficients(K, observed, m, nobody) for m in range(len(K))]

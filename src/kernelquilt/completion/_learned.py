@@ -19,8 +19,14 @@ import numpy as np
 from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray, IndexArray, quoted
 from kernelquilt.completion._base import IterativeCompleter
-from kernelquilt.completion._combine import Combination, Keys, row_keys, unit_kernels
-from kernelquilt.completion.transfer import Transfer, mean_diagonal, solve_transfer
+from kernelquilt.completion._combine import (
+    Combination,
+    mean_diagonal,
+    row_keys,
+    training_places,
+    unit_kernels,
+)
+from kernelquilt.completion.transfer import Transfer, solve_transfer
 
 _FEW = 3  # samples from which on a kernel can be completed in earnest
 
@@ -65,17 +71,12 @@ class LearnedCompleter(IterativeCompleter):
     ) -> FloatArray | None:
         keys = row_keys(K, observed)
         own = np.ones((len(K), len(observed))) if diag is None else diag.copy()
-        trained = self._training_positions(keys)
+        trained = training_places(keys, self._keys)
         coefs = [self._new_coefficients(K, observed, m, trained) for m in range(len(K))]
         for m, (combination, coef) in enumerate(zip(self._combinations, coefs, strict=True)):
             present = observed[:, m]
             own[m, ~present] = combination.complete_rows(K[m], present, coef, keys, self._keys)
         return None if diag is None and not self._unit.all() else own
-
-    def _training_positions(self, keys: Keys) -> IndexArray:
-        """Return which training sample each row equals, -1 for none."""
-        positions = {key.tobytes(): i for i, key in enumerate(self._keys)}
-        return np.array([positions.get(key.tobytes(), -1) for key in keys], dtype=np.intp)
 
     def _new_coefficients(
         self, K: Kernel, observed: BoolArray, m: int, trained: IndexArray

@@ -12,6 +12,7 @@ import scipy.linalg
 from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray, IndexArray
 from kernelquilt.completion._combine import Combination, Keys, row_keys
+from kernelquilt.completion._regress import Regression
 from kernelquilt.completion.transfer import Transfer, solve_transfer
 from kernelquilt.optim.transfer import block, inverse_of
 from kernelquilt.optim.wishart import Mixture, fit_mixture
@@ -31,29 +32,16 @@ class Step:
         With a weight for each of M kernels, 0 for the target.
     value : float
         (2) at the mixture, nan if it was not fitted.
-    present : ndarray of bool of shape (n,)
-        The n_v training samples that have the kernel.
     factor : ndarray of shape (n_v, n_v)
         Lower Cholesky factor of C_vv.
-    coef : ndarray of shape (n_h, n_v)
-        Rows x_t, shortened to give at most unit diagonal.
-    lengths : ndarray of shape (n_h,)
-        By what they were divided.
-    spread : ndarray of shape (n_h,)
-        D_tt.
-    unit : bool
-        Whether the kernel has unit diagonal.
+    regression : Regression
     """
 
     target: int
     mixture: Mixture
     value: float
-    present: BoolArray
     factor: FloatArray
-    coef: FloatArray
-    lengths: FloatArray
-    spread: FloatArray
-    unit: bool
+    regression: Regression
 
     def complete_rows(
         self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray, residual: bool
@@ -70,35 +58,17 @@ class Step:
         residual : bool
             Whether the residual is added.
         """
-        m, v, h = self.target, self.present, ~self.present
-        present = observed[:, m]
-        kernel = rows[m]
-        kernel[np.ix_(present, h)] = block(kernel, present, v) @ self.coef.T
-        if present.all():
-            return
+        m, done = self.target, self.regression
+        v, present = done.present, observed[:, m]
         s = self.mixture
         C = np.tensordot(s.kernels, rows[:, ~present], axes=1) + s.constant
         total = s.kernels @ own[:, ~present] + s.constant + s.noise
         x = scipy.linalg.cho_solve((self.factor, True), C[:, v].T, check_finite=False).T
         left = np.maximum(total - (C[:, v] * x).sum(axis=1), s.noise)
-        known = x @ block(Z[m], v, v)
-        norms = (known * x).sum(axis=1)
-        if self.unit:
-            lengths = np.sqrt(np.maximum(norms, 1.0))
-            known /= lengths[:, None]
-            norms /= lengths**2
-            spread = np.sqrt(np.maximum(1.0 - norms, 0.0) / left)
-        else:
-            spread = np.ones(len(norms))
-        filled = np.empty((len(known), len(v)))
-        filled[:, v] = known
-        filled[:, h] = known @ self.coef.T
-        if residual:
-            R = C[:, h] - (C[:, v] @ self.coef.T) * self.lengths
-            filled[:, h] += spread[:, None] * R * self.spread
-            norms = np.ones(len(norms)) if self.unit else norms + left
-        kernel[~present] = filled
-        own[m, ~present] = norms
+        R = C[:, ~v] - (C[:, v] @ done.coef.T) * done.lengths
+        own[m, ~present] = done.complete_rows(
+            rows[m], block(Z[m], v, v), present, x, R, left, residual=residual
+        )
 
 
 def take_step(
@@ -126,22 +96,8 @@ def take_step(
     to_absent = block(C, v, h)
     coef = scipy.linalg.cho_solve((factor, True), to_absent, check_finite=False).T
     R = block(C, h, h) - coef @ to_absent
-    half = coef @ block(Z[m], v, v)
-    inner = half @ coef.T
-    lengths, spread = np.ones(len(coef)), np.ones(len(coef))
-    if unit:
-        norms = inner.diagonal().copy()
-        lengths = np.sqrt(np.maximum(norms, 1.0))
-        coef, half = coef / lengths[:, None], half / lengths[:, None]
-        inner /= lengths[:, None] * lengths
-        spread = np.sqrt(np.maximum(1.0 - norms / lengths**2, 0.0) / R.diagonal())
-    inner += spread[:, None] * R * spread
-    inner = (inner + inner.T) / 2
-    if unit:
-        np.fill_diagonal(inner, 1.0)
-    Z[m][np.ix_(h, v)], Z[m][np.ix_(v, h)] = half, half.T
-    Z[m][np.ix_(h, h)] = inner
-    return Step(m, mixture, value, present, factor, coef, lengths, spread, unit)
+    regression = Regression.complete(Z[m], v, coef, R, unit)
+    return Step(m, mixture, value, factor, regression)
 
 
 def _fitted_mixture(
@@ -174,51 +130,39 @@ class Replay:
 
     Attributes
     ----------
-    Z : ndarray of shape (M, n, n)
-        The completed kernels, residual included.
-    observed : ndarray of bool of shape (n, M)
     transfer : Transfer
     combinations : tuple of M Combination
         The start, and how it completed each kernel.
-    steps : tuple of Step
     keys : ndarray of shape (n,)
-        By which training samples are recognised.
-    unit : ndarray of bool of shape (M,)
+        By which the start recognises training samples.
+    steps : tuple of Step
     """
 
-    Z: FloatArray
-    observed: BoolArray
     transfer: Transfer
     combinations: tuple[Combination, ...]
-    steps: tuple[Step, ...]
     keys: Keys
-    unit: BoolArray
+    steps: tuple[Step, ...]
 
     def complete_rows(
-        self, rows: FloatArray, observed: BoolArray, own: FloatArray, residual: bool
+        self,
+        Z: FloatArray,
+        rows: FloatArray,
+        observed: BoolArray,
+        own: FloatArray,
+        residual: bool,
     ) -> None:
         """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place.
 
-        Observed entries of `own` are used. Training samples get the rows that they have.
+        Z (M, n, n) are the training kernels, of which observed entries are used.
         """
         keys = row_keys(rows, observed)
-        known = {key.tobytes(): t for t, key in reversed(list(enumerate(self.keys)))}
-        place = np.array([known.get(key.tobytes(), -1) for key in keys], dtype=np.intp)
         for p, combination in enumerate(self.combinations):
             coef, _ = self.transfer.coefficients(rows, observed, p)
             present = observed[:, p]
             own[p, ~present] = combination.complete_rows(rows[p], present, coef, keys, self.keys)
-        last = len(self.steps) - len(self.Z)
+        last = len(self.steps) - len(Z)
         for number, step in enumerate(self.steps):
-            step.complete_rows(self.Z, rows, observed, own, residual or number < last)
-        again, which = place >= 0, place[place >= 0]
-        rows[:, again], own[:, again] = self.Z[:, which], self.Z[:, which, which]
-
-    def remove_residual(self) -> None:
-        """Leave D R D out of the completed kernels, after the last step."""
-        for step in self.steps[-len(self.Z) :]:
-            kernel, v = self.Z[step.target], step.present
-            kernel[np.ix_(~v, ~v)] = step.coef @ block(kernel, v, v) @ step.coef.T
+            step.complete_rows(Z, rows, observed, own, residual or number < last)
 
 
 def complete_by_sweeps(
@@ -265,7 +209,7 @@ def complete_by_sweeps(
             steps.append(step)
         if on_sweep is not None:
             on_sweep(sweep + 1, float(np.mean([step.value for step in steps[-len(Z) :]])))
-    return Replay(Z, observed, transfer, combinations, tuple(steps), keys, unit)
+    return Replay(transfer, combinations, keys, tuple(steps))
 
 
 def _order(Z: FloatArray, observed: BoolArray) -> list[int]:

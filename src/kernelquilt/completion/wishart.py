@@ -59,13 +59,9 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray, IndexArray, quoted
-from kernelquilt.completion._base import BaseCompleter
-from kernelquilt.completion._combine import unit_kernels
+from kernelquilt.completion._regress import RegressionCompleter
 from kernelquilt.completion._wishart import complete_by_sweeps, forecast_errors
-from kernelquilt.completion.transfer import mean_diagonal
-from kernelquilt.optim.transfer import block
 
 _LEAST = 3
 
@@ -82,7 +78,7 @@ def fitting_subsets(observed: BoolArray, n_fit: int, rng: RandomState) -> list[I
     return subsets
 
 
-class WishartCompletion(BaseCompleter):
+class WishartCompletion(RegressionCompleter):
     """Complete kernels by a chain of Wishart models, each kernel explained by the others.
 
     The completer to try first: nothing needs tuning, and on the public benchmark kernels it is
@@ -171,16 +167,9 @@ class WishartCompletion(BaseCompleter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
         self._warn_few(observed)
-        unit = unit_kernels(K, observed, "auto", self._kernel_names())
-        self._sizes = np.array(
-            [
-                1.0 if one else mean_diagonal(block(kernel, present, present))
-                for kernel, present, one in zip(K, observed.T, unit, strict=True)
-            ]
-        )
-        Z = K / self._sizes[:, None, None]
+        unit = self._unit
         subsets = fitting_subsets(observed, self.n_fit, check_random_state(self.random_state))
         errors = forecast_errors(Z, observed, unit, subsets) if self.error_estimates else None
         self._replay = complete_by_sweeps(
@@ -192,29 +181,14 @@ class WishartCompletion(BaseCompleter):
             on_sweep=self._reporter(),
         )
         if not self.residual:
-            self._replay.remove_residual()
-        self._write(K, Z, observed)
+            for step in self._replay.steps[-len(Z) :]:
+                step.regression.without_residual(Z[step.target])
         self._store(errors)
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
-        sizes = self._sizes[:, None]
-        own = np.where(observed.T, 1.0 if diag is None else diag / sizes, 0.0)
-        rows = K / sizes[:, :, None]
-        self._replay.complete_rows(rows, observed, own, self.residual)
-        self._write(K, rows, observed)
-        if diag is None:
-            return own if self._replay.unit.all() else None
-        return np.where(observed.T, diag, own * sizes)
-
-    def _write(self, K: Kernel, Z: FloatArray, observed: BoolArray) -> None:
-        """Copy what was absent from Z (M, n_rows, n) to K."""
-        for kernel, filled, present, columns, size in zip(
-            K, Z, observed.T, self._replay.observed.T, self._sizes, strict=True
-        ):
-            kernel[~present] = filled[~present] * size
-            kernel[:, ~columns] = filled[:, ~columns] * size
+    def _complete_scaled_rows(
+        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray
+    ) -> None:
+        self._replay.complete_rows(Z, rows, observed, own, self.residual)
 
     def _store(self, errors: FloatArray | None) -> None:
         """Keep what is public, with kernels that no sample has and samples without a kernel."""
