@@ -104,6 +104,11 @@ class EmbeddingProblem:
         """The samples that the rows of each block of A stand for."""
         return self.basis
 
+    @property
+    def value_of_nothing(self) -> float:
+        """The value for weights that are all zero."""
+        return sum(float(np.vdot(known, known)) for known in self._known)
+
     def split(self, x: Floats) -> list[Floats]:
         """Return the blocks (b_m, n) of a vector, which share its memory."""
         starts = (0, *self._ends[:-1])
@@ -143,6 +148,7 @@ class EmbeddingProblem:
         def multiply(x: Floats) -> None:
             for block, inverse in zip(self.split(x), inverses, strict=True):
                 block[...] = inverse @ block
+            x[self._frozen] = 0.0
 
         return multiply
 

@@ -41,9 +41,13 @@ def rows_norm(A: Floats) -> float:
 
 
 def add_smoothed_norm(A: Floats, gradient: Floats, weight: float, smoothing: float) -> float:
-    """Add the gradient of `weight` times the smoothed l2,1 norm, and return its value."""
+    """Add the gradient of `weight` times the smoothed l2,1 norm, and return its value.
+
+    Without smoothing, rows that are zero have gradient zero.
+    """
     norms = np.sqrt(np.einsum("ij,ij->i", A, A) + smoothing**2)
-    gradient += (weight / norms)[:, None] * A
+    with np.errstate(divide="ignore"):
+        gradient += np.where(norms > 0, weight / norms, 0.0)[:, None] * A
     return weight * float(norms.sum())
 
 
