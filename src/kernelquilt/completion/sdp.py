@@ -116,45 +116,48 @@ def solve_sdp(
         x[at] = kernel[at] / (1.0 if sizes is None else sizes[m])
         x[at] = (x[at] + x[at].T) / 2
         Combination.complete(x, o, transfer.coefficients(K, observed, m)[0], None)
-    known = [x[at] for x, at in zip(X, present, strict=True)]
+    pairs = (observed[:, None] & observed).transpose(2, 0, 1)
+    target = X * pairs
     S = _combinations(X) if between is None else np.asarray(between, dtype=np.float64)
     lam1 = lam1 if M > 1 else 0.0
 
-    def value_and_gradient(at: FloatArray, gradient: FloatArray | None) -> float:
-        flat = at.reshape(M, -1)
-        C = (np.eye(M) - S) @ flat
-        value = lam1 * float(np.vdot(C, C)) + ridge * float(np.vdot(flat, flat))
-        if gradient is not None:
-            gradient[...] = (2 * lam1 * (np.eye(M) - S).T @ C + 2 * ridge * flat).reshape(X.shape)
-        for m, (block, target) in enumerate(zip(present, known, strict=True)):
-            E = at[m][block] - target
-            value += float(np.vdot(E, E))
-            if gradient is not None:
-                gradient[m][block] += 2 * E
-        return value
-
-    def length() -> float:
+    def coupling() -> FloatArray:
         B = np.eye(M) - S
-        return 1 / (2 * (1 + ridge + lam1 * float(np.linalg.norm(B, 2)) ** 2))
+        return np.asarray(lam1 * B.T @ B + ridge * np.eye(M))
+
+    def evaluate(at: FloatArray) -> tuple[float, FloatArray]:
+        """Return the value and half the gradient."""
+        half = (Q @ at.reshape(M, -1)).reshape(at.shape)
+        E = np.where(pairs, at - target, 0.0)
+        value = float(np.vdot(at, half)) + float(np.vdot(E, E))
+        half += E
+        return value, half
 
     history: list[CompletionStep] = []
-    gradient, before, momentum = np.empty_like(X), X.copy(), 1.0
-    value, step = value_and_gradient(X, None), length()
+    Q = coupling()
+    step = 1 / (1 + float(np.linalg.norm(Q, 2)))
+    value, half = evaluate(X)
+    before, half_before, momentum = X, half, 1.0
     values = [value]
     for number in range(1, max_iter + 1):
         ahead_momentum = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = X + (momentum - 1) / ahead_momentum * (X - before)
-        value_and_gradient(ahead, gradient)
-        trial = _positive(ahead - step * gradient)
-        new = value_and_gradient(trial, None)
+        share = (momentum - 1) / ahead_momentum
+        # the gradient is linear, that ahead follows from the last two
+        ahead = (1 + share) * (X - step * half) - share * (before - step * half_before)
+        trial = _positive(ahead)
+        new, new_half = evaluate(trial)
         if new > value:
-            value_and_gradient(X, gradient)
-            trial, ahead_momentum = _positive(X - step * gradient), 1.0
-            new = value_and_gradient(trial, None)
-        before, X, momentum, value = X, trial, ahead_momentum, min(new, value)
+            trial, ahead_momentum = _positive(X - step * half), 1.0
+            new, new_half = evaluate(trial)
+        if new <= value:
+            before, half_before, X, half, value = X, half, trial, new_half, new
+        momentum = ahead_momentum
         if between is None and number % _ROUND == 0:
             S = _combinations(X)
-            value, step = value_and_gradient(X, None), length()
+            Q = coupling()
+            step = 1 / (1 + float(np.linalg.norm(Q, 2)))
+            value, half = evaluate(X)
+            half_before = evaluate(before)[1]
         values = [*values[-_ROUND:], value]
         size = max(abs(value), 1e-300)
         decrease = (values[0] - value) / _ROUND / size if number >= _ROUND else np.inf
