@@ -113,6 +113,12 @@ class TestUniform:
         np.testing.assert_allclose(got[:, 24], got[:, 4], atol=1e-12)
         np.testing.assert_allclose(kq.TransferFill().fit(stack).transform(stack).gram(), got)
 
+    def test_indefinite_kernels_are_refused(self):
+        K, mask = related_kernels(), random_mask()
+        K[1] -= 5 * np.eye(24)
+        with pytest.raises(ValueError, match="kernel number 1 is not positive semi-definite"):
+            kq.TransferFill().fit(KernelStack(K, mask))
+
     def test_kernels_that_do_not_meet(self):
         K, mask = unit(related_kernels(m=2)), np.ones((24, 2), dtype=bool)
         mask[:12, 0] = mask[12:, 1] = False

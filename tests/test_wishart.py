@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
+from sklearn.base import clone
 
 import kernelquilt as kq
 from kernelquilt.kernels import KernelStack
@@ -214,6 +215,33 @@ class TestCompletion:
         new = model.transform(stack[24:])
         assert (new.diag <= 1 + 1e-12).all()
         assert (new.diag[~mask[24:].T] < 0.999).all()
+
+    def test_slightly_indefinite_kernels(self):
+        K, mask = gaussian_kernels(60, 3), random_mask(60, 3)
+        noise = np.random.default_rng(0).normal(size=K.shape)
+        K = unit(K + 0.006 * (noise + noise.transpose(0, 2, 1)))
+        assert -0.1 < np.linalg.eigvalsh(K[0])[0] < -0.02
+        stack = KernelStack(K, mask)
+        model = kq.WishartCompletion(n_fit=10, random_state=0)
+        assert np.isfinite(model.fit_transform(stack[:50]).gram()).all()
+        assert np.isfinite(model.transform(stack[50:]).gram()).all()
+
+    @pytest.mark.parametrize(
+        "model",
+        [kq.WishartCompletion(), kq.SharedFactorCompletion(), kq.AuxiliaryEMCompletion()],
+        ids=lambda model: type(model).__name__,
+    )
+    def test_diagonal_is_imposed_if_asked_for(self, model):
+        K, mask = gaussian_kernels(24, 3), random_mask()
+        mask[:, 0] = True
+        stack = KernelStack(K, mask)
+        free = clone(model).set_params(unit_diagonal=False).fit_transform(stack)
+        assert_psd(free.gram())
+        assert np.ptp(free.diag[1:], axis=1).min() > 1e-3
+        fixed = clone(model).set_params(unit_diagonal=True).fit_transform(stack)
+        np.testing.assert_allclose(fixed.diag, 1.0, atol=1e-12)
+        with pytest.raises(ValueError, match="not 1 in the kernels 'kernel_0'"):
+            clone(model).set_params(unit_diagonal=True).fit(KernelStack(2 * K, mask))
 
     def test_likelihood_is_kept(self):
         model = kq.WishartCompletion(2).fit(KernelStack(gaussian_kernels(24, 3), random_mask()))

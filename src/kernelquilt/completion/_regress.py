@@ -13,8 +13,10 @@ coefficients x, residuals r to h and r_0 to itself, is completed in the same way
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray
@@ -54,9 +56,19 @@ class Regression:
 
     @classmethod
     def complete(
-        cls, kernel: Kernel, present: BoolArray, coef: FloatArray, R: FloatArray, unit: bool
+        cls,
+        kernel: Kernel,
+        present: BoolArray,
+        coef: FloatArray,
+        R: FloatArray,
+        least: float,
+        unit: bool,
     ) -> "Regression":
-        """Complete a training kernel (n, n) in place, from X' and R as they are in (1)."""
+        """Complete a training kernel (n, n) in place, from X' and R as they are in (1).
+
+        `least` is what the diagonal of R cannot be below but by rounding, or if kernels are not
+        positive semi-definite.
+        """
         half = coef @ block(kernel, present, present)
         inner = half @ coef.T
         lengths, spread = np.ones(len(coef)), np.ones(len(coef))
@@ -65,7 +77,8 @@ class Regression:
             lengths = np.sqrt(np.maximum(norms, 1.0))
             coef, half = coef / lengths[:, None], half / lengths[:, None]
             inner /= lengths[:, None] * lengths
-            spread = np.sqrt(np.maximum(1.0 - norms / lengths**2, 0.0) / R.diagonal())
+            left = np.maximum(R.diagonal(), least)
+            spread = np.sqrt(np.maximum(1.0 - norms / lengths**2, 0.0) / left)
         inner += spread[:, None] * R * spread
         inner = (inner + inner.T) / 2
         if unit:
@@ -134,6 +147,11 @@ class RegressionCompleter(BaseCompleter):
     Subclasses complete `Z` in place. Training samples among new rows get the rows they have.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "unit_diagonal": ["boolean", StrOptions({"auto"})]
+    }
+    unit_diagonal: bool | str
+
     @abstractmethod
     def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
         """Complete training kernels Z (M, n, n) of mean diagonal 1 in place."""
@@ -148,7 +166,7 @@ class RegressionCompleter(BaseCompleter):
         """
 
     def _complete(self, K: Kernel, observed: BoolArray) -> None:
-        self._unit = unit_kernels(K, observed, "auto", self._kernel_names())
+        self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
         sizes = [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
         self._sizes = np.where(self._unit, 1.0, sizes)
         self._keys = row_keys(K, observed)

@@ -91,12 +91,18 @@ def take_step(
     """
     mixture, value = _fitted_mixture(Z, m, fitted, start)
     v, h = present, ~present
-    C = _covariance(Z, mixture)
-    factor = np.asarray(np.linalg.cholesky(block(C, v, v)), dtype=np.float64)
+    while True:
+        C = _covariance(Z, mixture)
+        try:
+            factor = np.asarray(np.linalg.cholesky(block(C, v, v)), dtype=np.float64)
+            break
+        except np.linalg.LinAlgError:
+            # a kernel is not positive semi-definite beyond the samples of the fit
+            mixture = mixture._replace(noise=10 * mixture.noise)
     to_absent = block(C, v, h)
     coef = scipy.linalg.cho_solve((factor, True), to_absent, check_finite=False).T
     R = block(C, h, h) - coef @ to_absent
-    regression = Regression.complete(Z[m], v, coef, R, unit)
+    regression = Regression.complete(Z[m], v, coef, R, mixture.noise, unit)
     return Step(m, mixture, value, factor, regression)
 
 

@@ -137,6 +137,9 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
     auxiliary : str, int or "auto", default="auto"
         Name or number of a kernel that all training samples have. "auto" takes for each kernel the
         complete one under which it is most likely.
+    unit_diagonal : {"auto", True, False}, default="auto"
+        Whether completed samples have similarity 1 with themselves: "auto" in kernels in which
+        observed samples have. True is an error if there is another kernel.
     tol : float, default=1e-4
         Decrease of the negative log likelihood by an iteration, relative to its size, at which
         to stop.
@@ -175,6 +178,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
+        **RegressionCompleter._parameter_constraints,
         "auxiliary": [str, Interval(Integral, 0, None, closed="left")],
     }
     _distance_name = "relative decrease of the objective"
@@ -183,11 +187,13 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
         self,
         auxiliary: str | int = "auto",
         *,
+        unit_diagonal: bool | str = "auto",
         tol: float = 1e-4,
         max_iter: int = 500,
         verbose: int = 0,
     ) -> None:
         self.auxiliary = auxiliary
+        self.unit_diagonal = unit_diagonal
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -218,7 +224,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
                 continue
             a, model = min(found, key=lambda each: each[1].history[-1].objective)
             regression = Regression.complete(
-                Z[m], present, model.coef, model.residual, bool(self._unit[m])
+                Z[m], present, model.coef, model.residual, _LEAST, bool(self._unit[m])
             )
             self._models.append((a, model, regression))
         used = [(names[m], each) for m, each in enumerate(self._models) if each is not None]

@@ -215,6 +215,9 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
     ----------
     rank : int or "auto", default="auto"
         Columns of the factor. "auto" is a third of the samples, at most 60.
+    unit_diagonal : {"auto", True, False}, default="auto"
+        Whether completed samples have similarity 1 with themselves: "auto" in kernels in which
+        observed samples have. True is an error if there is another kernel.
     tol : float, default=1e-3
         Decrease of the negative log likelihood by an iteration, relative to its size, at which
         to stop. The completed kernels are no better after more iterations, often worse.
@@ -252,6 +255,7 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
+        **RegressionCompleter._parameter_constraints,
         "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     }
     _distance_name = "relative decrease of the objective"
@@ -260,11 +264,13 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
         self,
         rank: int | str = "auto",
         *,
+        unit_diagonal: bool | str = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         verbose: int = 0,
     ) -> None:
         self.rank = rank
+        self.unit_diagonal = unit_diagonal
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -287,7 +293,9 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
             W = found.factor[~present]
             R = W @ statistics.uncertainty @ W.T + found.noise * np.eye(len(W))
             coef = W @ statistics.scores.T
-            self._regressions.append(Regression.complete(kernel, present, coef, R, bool(unit)))
+            self._regressions.append(
+                Regression.complete(kernel, present, coef, R, found.noise, bool(unit))
+            )
         known = np.asarray(self.training_rows_.observed.any(axis=1))
         self.factor_ = np.full((len(known), found.factor.shape[1]), np.nan)
         self.factor_[known], self.noise_ = found.factor, found.noise

@@ -153,12 +153,20 @@ def solve_transfer(
     Transfer
     """
     sources = []
-    for kernel, present in zip(K, observed.T, strict=True):
+    for l, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
         known = block(kernel, present, present).astype(np.float64)
         size = mean_diagonal(known)
         known += constant * size
         known[np.diag_indices(len(known))] += eps * size
-        sources.append(Source(present, inverse_of(known), constant * size))
+        try:
+            inverse = inverse_of(known)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                f"kernel number {l} is not positive semi-definite on its {len(known)} samples, "
+                f"nor with {eps:g} times its mean diagonal added to the diagonal; repair it first "
+                "(KernelStack.check_psd() says by how much it fails)"
+            ) from None
+        sources.append(Source(present, inverse, constant * size))
     if weighting == "uniform":
         shared = observed.T.astype(float) @ observed
         weights = (shared > 0).astype(float)

@@ -98,6 +98,9 @@ class WishartCompletion(RegressionCompleter):
         two serves a classifier better depends on the data.
     n_fit : int, default=300
         Most samples on which the few weights of each kernel are fitted; all are used otherwise.
+    unit_diagonal : {"auto", True, False}, default="auto"
+        Whether completed samples have similarity 1 with themselves: "auto" in kernels in which
+        observed samples have. True is an error if there is another kernel.
     error_estimates : bool, default=False
         Whether to forecast the errors, `error_`, at some M/3 times the cost.
     random_state : int, RandomState instance or None, default=None
@@ -142,6 +145,7 @@ class WishartCompletion(RegressionCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **RegressionCompleter._parameter_constraints,
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],
         "residual": ["boolean"],
         "n_fit": [Interval(Integral, _LEAST, None, closed="left")],
@@ -156,6 +160,7 @@ class WishartCompletion(RegressionCompleter):
         *,
         residual: bool = True,
         n_fit: int = 300,
+        unit_diagonal: bool | str = "auto",
         error_estimates: bool = False,
         random_state: int | RandomState | None = None,
         verbose: int = 0,
@@ -163,6 +168,7 @@ class WishartCompletion(RegressionCompleter):
         self.n_sweeps = n_sweeps
         self.residual = residual
         self.n_fit = n_fit
+        self.unit_diagonal = unit_diagonal
         self.error_estimates = error_estimates
         self.random_state = random_state
         self.verbose = verbose
