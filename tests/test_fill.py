@@ -17,7 +17,21 @@ from kernelquilt.preprocess import CentreKernels, ScaleKernels
 from problems import random_kernels
 
 nan = np.nan
-FILLERS = [kq.ZeroFill(), kq.MeanFill(), kq.EMFill(), kq.SVTFill()]
+FILLERS = [
+    kq.ZeroFill(),
+    kq.MeanFill(),
+    kq.EMFill(),
+    kq.SVTFill(),
+    kq.TransferFill(),
+    kq.TransferFill(weighting="loo", n_passes=2, constant=0.0),
+    kq.WishartCompletion(),
+    kq.EmbeddingCompletion(tol=1e-3),
+    kq.ApproximationCompletion(tol=1e-3),
+    kq.SDPCompletion(tol=1e-4),
+    kq.LatentFactorCompletion(tol=1e-2),
+    kq.SharedFactorCompletion(),
+    kq.KNNFill(),
+]
 every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
 
 
@@ -516,7 +530,11 @@ class TestSVT:
         assert not stack.gram().any()
 
 
-@pytest.mark.parametrize("filler", [kq.EMFill(), kq.SVTFill()], ids=lambda f: type(f).__name__)
+@pytest.mark.parametrize(
+    "filler",
+    [kq.EMFill(), kq.SVTFill(), kq.SharedFactorCompletion()],
+    ids=lambda f: type(f).__name__,
+)
 class TestIteration:
     def test_too_few_iterations_are_told(self, filler):
         model = clone(filler).set_params(max_iter=2)

@@ -1,11 +1,25 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
-from kernelquilt import bounds, datasets
+from kernelquilt import bounds, datasets, metrics
 from kernelquilt.cca import NmCCA, solve_nmcca
 from kernelquilt.cca_fusion import CCAFusion
+from kernelquilt.completion.auxiliary_em import AuxiliaryEMCompletion, solve_auxiliary_em
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
+from kernelquilt.completion.latent_factor import LatentFactorCompletion, solve_latent_factors
+from kernelquilt.completion.mkc import (
+    ApproximationCompletion,
+    EmbeddingCompletion,
+    solve_embedding,
+)
+from kernelquilt.completion.neighbours import KNNFill
+from kernelquilt.completion.sdp import SDPCompletion, solve_sdp
+from kernelquilt.completion.search import CompletionSearchCV
+from kernelquilt.completion.shared_factor import SharedFactorCompletion, solve_shared_factor
+from kernelquilt.completion.sparse_basis import sparse_basis
 from kernelquilt.completion.svt import SVTFill, solve_svt
+from kernelquilt.completion.transfer import TransferFill, solve_transfer
+from kernelquilt.completion.wishart import WishartCompletion
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.maps import EmpiricalKernelMap
@@ -44,15 +58,21 @@ from kernelquilt.views import MultiView, as_views
 __version__ = "0.1.0"
 
 __all__ = [
+    "ApproximationCompletion",
+    "AuxiliaryEMCompletion",
     "CCAFusion",
     "CentreKernels",
+    "CompletionSearchCV",
     "ConvexAbsentMKLClassifier",
     "EMFill",
+    "EmbeddingCompletion",
     "EmpiricalKernelMap",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
+    "KNNFill",
     "KernelStack",
+    "LatentFactorCompletion",
     "LatentSemantic",
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
@@ -67,27 +87,35 @@ __all__ = [
     "NmCCA",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
+    "SDPCompletion",
     "SVM2KClassifier",
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
     "SelectKernels",
+    "SharedFactorCompletion",
     "SimpleMKLClassifier",
     "Solution",
+    "TransferFill",
     "UniformMKLClassifier",
     "ViewKernels",
     "ViewTransformer",
+    "WishartCompletion",
     "ZeroFill",
     "__version__",
     "as_views",
     "bounds",
     "datasets",
     "gaussian_bank",
+    "metrics",
     "mkl_path",
+    "solve_auxiliary_em",
     "solve_convex_absent_mkl",
     "solve_em_fill",
+    "solve_embedding",
     "solve_ho_kashyap",
     "solve_iterative_absent_mkl",
+    "solve_latent_factors",
     "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_matrix_norm_mkl",
@@ -97,8 +125,12 @@ __all__ = [
     "solve_nmcca",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
+    "solve_sdp",
+    "solve_shared_factor",
     "solve_simple_mkl",
     "solve_svm2k",
     "solve_svt",
+    "solve_transfer",
     "solve_uniform_mkl",
+    "sparse_basis",
 ]

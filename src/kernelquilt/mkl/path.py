@@ -59,7 +59,7 @@ def mkl_path(
     >>> [model.C for model in models]
     [0.1, 1.0, 10.0]
     """
-    _check_has_path(estimator)
+    _check_classifier(estimator)
     grid: list[dict[str, float]] = [{estimator._penalty: float(C)} for C in np.ravel(Cs)]
     for name, values in (("p", ps), ("lam", lams)):
         if values is not None:
@@ -84,7 +84,7 @@ def path_fits(
     sample_weight: Any,
 ) -> Iterator[tuple[BaseMKLClassifier, float]]:
     """Yield a fitted model and its seconds for each candidate, each started from the one before."""
-    _check_has_path(estimator)
+    _check_classifier(estimator)
     door = clone(estimator)
     door._validate_params()
     begun = time.perf_counter()
@@ -104,7 +104,7 @@ def path_fits(
         begun = time.perf_counter()
 
 
-def _check_has_path(estimator: Any) -> None:
+def _check_classifier(estimator: Any) -> None:
     if not isinstance(estimator, BaseMKLClassifier):
         raise ValueError(
             "a path is of classifiers of this package, got "
@@ -120,7 +120,7 @@ def _starts(
     The weights carry over only if nothing but penalties change, because another exponent means
     another set of weights.
     """
-    changed = {name for name in candidate if candidate[name] != before.get(name)}
+    changed = {name for name in candidate if not _same(candidate[name], before.get(name))}
     own_functions = solutions[0].view_intercepts is not None
     if not changed <= ({"c", "lam"} if own_functions else {"C", "C_weights", "p", "r"}):
         return None
@@ -129,3 +129,8 @@ def _starts(
         Start(solution.weights if same_set else None, solution.dual_coef, solution.view_intercepts)
         for solution in solutions
     ]
+
+
+def _same(value: Any, other: Any) -> bool:
+    # penalties may be arrays, one for each kernel
+    return bool(np.array_equal(value, other))

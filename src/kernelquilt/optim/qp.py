@@ -45,6 +45,40 @@ def solve_qp(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -
     return _polished(H, c, G, h, A, b, x, slack < dual)
 
 
+def simplex_least_squares(gram: Floats, target: int) -> Floats:
+    """Combine vectors to come near to one of them: the weights of a convex combination.
+
+    Minimises ``|x_t - sum_l s_l x_l|^2`` over ``s >= 0``, ``sum(s) = 1``, ``s_t = 0``.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (M, M)
+        Inner products of the vectors, M >= 2.
+    target : int
+        Which vector is approximated by the others.
+
+    Returns
+    -------
+    ndarray of shape (M,)
+    """
+    others = np.arange(len(gram)) != target
+    H, c = gram[np.ix_(others, others)], gram[others, target]
+    m = len(c)
+    weights = np.zeros(len(gram))
+    scale = float(np.abs(H).max())
+    if scale == 0:
+        weights[others] = 1 / m
+    elif m == 1:
+        weights[others] = 1.0
+    else:
+        found = solve_qp(
+            H / scale, -c / scale, -np.eye(m), np.zeros(m), np.ones((1, m)), np.ones(1)
+        )
+        found = np.maximum(found, 0.0)
+        weights[others] = found / found.sum()
+    return weights
+
+
 def _polished(
     H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats, x: Floats, active: Bools
 ) -> Floats:
