@@ -14,10 +14,10 @@ and so do the scores of each sample by the machine that was trained without it:
 
 .. math:: y_i - f_{-i}(x_i) = (y_i - f(x_i)) / (1 - \theta_i h_i) .                     (1)
 
-:math:`\theta_i` is the share of the weight of sample i that is held out. A sample weight can mean two
-things. As a factor of importance the whole sample is left out, :math:`\theta = 1`. As a number of
-copies one copy is left out and the others stay, :math:`\theta_i = 1 / w_i`, which is what happens to
-repeated samples.
+:math:`\theta_i` is the share of the weight of sample i that is held out. A sample weight can mean
+two things. As a factor of importance the whole sample is left out, :math:`\theta = 1`. As a number
+of copies one copy is left out and the others stay, :math:`\theta_i = 1 / w_i`, which is what
+happens to repeated samples.
 
 =============  ==============================
 symbol         name here
