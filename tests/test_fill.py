@@ -17,7 +17,14 @@ from kernelquilt.preprocess import CentreKernels, ScaleKernels
 from problems import random_kernels
 
 nan = np.nan
-FILLERS = [kq.ZeroFill(), kq.MeanFill(), kq.EMFill(), kq.SVTFill()]
+FILLERS = [
+    kq.ZeroFill(),
+    kq.MeanFill(),
+    kq.EMFill(),
+    kq.SVTFill(),
+    kq.TransferFill(),
+    kq.TransferFill(weighting="loo", n_passes=2, constant=0.0),
+]
 every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
 
 

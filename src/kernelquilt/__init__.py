@@ -4,6 +4,7 @@ from kernelquilt import bounds, datasets
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
+from kernelquilt.completion.transfer import TransferFill, solve_transfer
 from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
@@ -59,6 +60,7 @@ __all__ = [
     "ScaleKernels",
     "SimpleMKLClassifier",
     "Solution",
+    "TransferFill",
     "UniformMKLClassifier",
     "ViewKernels",
     "ViewTransformer",
@@ -80,5 +82,6 @@ __all__ = [
     "solve_sample_adaptive_mkl",
     "solve_simple_mkl",
     "solve_svt",
+    "solve_transfer",
     "solve_uniform_mkl",
 ]

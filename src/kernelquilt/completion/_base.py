@@ -209,6 +209,11 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
         seen, known = _not_empty(self.training_rows_.observed)
         return np.asarray(self.training_rows_.observed[known][:, seen])
 
+    def _kernel_names(self) -> list[str]:
+        """Return the names of the kernels that are not left out."""
+        seen, _ = _not_empty(self.training_rows_.observed)
+        return [name for name, used in zip(self.training_rows_.names, seen, strict=True) if used]
+
     def _filled(self, n_rows: int) -> BoolArray:
         """Return the mask of a completed stack."""
         return np.tile(self.training_rows_.observed.any(axis=0), (n_rows, 1))

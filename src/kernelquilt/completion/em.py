@@ -33,6 +33,7 @@ from sklearn.utils._param_validation import Interval
 from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray, IndexArray
 from kernelquilt.completion._base import CompletionStep, IterativeCompleter
+from kernelquilt.completion._combine import has_unit_diagonal
 from kernelquilt.optim.gaussian import Gaussian, Patterns, fit_gaussian
 from kernelquilt.optim.psd import PositivePart
 
@@ -190,9 +191,7 @@ class EMFill(IterativeCompleter):
         )
         self.mean_, self.covariance_ = found.mean, found.covariance
         n = len(observed)
-        self._unit = np.array(
-            [_has_unit_diagonal(k, s) for k, s in zip(K, observed.T, strict=True)]
-        )
+        self._unit = np.array([has_unit_diagonal(k, s) for k, s in zip(K, observed.T, strict=True)])
         self._norms = np.ones((len(K), n))
         size = max(1, _ENTRIES // (n * len(K)))
         for start in range(0, n, size):
@@ -253,8 +252,3 @@ class EMFill(IterativeCompleter):
         patterns = Patterns.of_pairs(rows, columns, i, j)
         means = Gaussian(self.mean_, self.covariance_).complete(X, patterns)
         return np.where((rows[i] & columns[j]), X, means).T
-
-
-def _has_unit_diagonal(kernel: Kernel, present: BoolArray) -> bool:
-    tolerance = 1e-5 if kernel.dtype == np.float32 else 1e-8
-    return bool((np.abs(kernel.diagonal()[present] - 1.0) <= tolerance).all())

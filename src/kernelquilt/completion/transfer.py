@@ -1,0 +1,418 @@
+"""Filling absent samples by ridge regression from the kernels that they have.
+
+With I_p the samples that have kernel p and J = I_p & I_l, a sample t that lacks p gets the features
+
+    phi_p(t) = sum_{i in I_p} a_ti phi_p(x_i),
+    a_t = sum_l om_pl (K_l[J, J] + c 11' + eps I)^-1 (K_l[J, t] + c) / sum_l om_pl,    (1)
+
+summed over the kernels l that t has and that share samples with p. The constant c makes room for a
+mean; without it and far from all samples, features shrink to zero. Weights om_pl are 1, or tell
+how well l predicts p: with R the inverse in (1), E = diag(R)^-1 R and
+
+    r_pl = sum_i (E K_p[J, J] E')_ii / sum_i K_p[J, J]_ii,    R2_pl = 1 - r_pl,    (2)
+
+the share of p that leave-one-out predictions from l explain, om_pl = r2 / (1 - r2) where r2 is
+R2_pl between .001 and .99, for |J| >= 5.
+
+A further pass takes all completed kernels Kh into account. With
+
+    Q_p = sum_{l != p} om_pl Kh_l / sum_{l != p} om_pl,    divided by its mean diagonal on I_p,
+
+    a_t = (Q_p[I, I] + c 11' + eps_p I)^-1 (Q_p[I, t] + c),    I = I_p,    (3)
+
+where eps_p from {.01, .03, .1, .3, 1} has the least leave-one-out error (2). Kernels are taken in
+units of their mean diagonal on I_p, so that eps and c do not depend on their scale.
+
+If a kernel has diagonal 1, what (1) leaves of it goes into a direction of the sample's own (see
+`kernelquilt.completion._combine`). Where nothing serves for (1), a sample gets the mean of I_p.
+
+| symbol | code |
+|---|---|
+| K_p, I_p | ``K[p]``, ``observed[:, p]`` |
+| inverse on all of I_l | ``sources[l].inverse``; those on J follow from it |
+| R2_pl, om_pl | ``scores[p, l]``, ``weights[p, l]`` |
+| a | ``coef``, one row for each absent sample |
+"""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kernelquilt._gram import Kernel
+from kernelquilt._validation import BoolArray, FloatArray
+from kernelquilt.completion._base import BaseCompleter
+from kernelquilt.completion._combine import Combination, row_keys, unit_kernels
+from kernelquilt.optim.transfer import (
+    block,
+    inverse_of,
+    left_out_metric,
+    restricted_inverse,
+    restricted_solve,
+)
+
+_LEAST_SHARED = 5  # samples from which a leave-one-out error is trusted
+_SCORES = (0.001, 0.99)
+_RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+class Source(NamedTuple):
+    """A kernel from which others are predicted.
+
+    Attributes
+    ----------
+    present : ndarray of bool of shape (n,)
+        The n_l samples that have it.
+    inverse : ndarray of shape (n_l, n_l)
+        That of the kernel on them with constant and ridge.
+    constant : float
+        c, in units of the kernel.
+    """
+
+    present: BoolArray
+    inverse: FloatArray
+    constant: float
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What (1) needs: the kernels to predict from, and their weights.
+
+    Attributes
+    ----------
+    sources : tuple of M Source
+    weights : ndarray of shape (M, M)
+        om_pl in row p, zero where l does not serve.
+    scores : ndarray of shape (M, M) or None
+        R2_pl, nan where l does not serve; None if the weights are equal.
+    """
+
+    sources: tuple[Source, ...]
+    weights: FloatArray
+    scores: FloatArray | None
+
+    def coefficients(self, K: Kernel, observed: BoolArray, p: int) -> tuple[FloatArray, BoolArray]:
+        """Return (1) for the rows that lack kernel p.
+
+        Parameters
+        ----------
+        K : ndarray of shape (M, n_rows, n)
+            Rows against the training samples; entries between observed samples are used.
+        observed : ndarray of bool of shape (n_rows, M)
+        p : int
+
+        Returns
+        -------
+        coef : ndarray of shape (n_absent_rows, n_p)
+        served : ndarray of bool of shape (n_absent_rows,)
+            False where no kernel serves, and the mean is returned.
+        """
+        rows = np.flatnonzero(~observed[:, p])
+        target = self.sources[p].present
+        coef, total = np.zeros((len(rows), target.sum())), np.zeros(len(rows))
+        for l in np.flatnonzero(self.weights[p]):
+            source, having = self.sources[l], observed[rows, l]
+            if not having.any():
+                continue
+            shared = target & source.present
+            known = K[l][rows[having]][:, shared].T + source.constant
+            found = restricted_solve(source.inverse, shared[source.present], known)
+            coef[np.ix_(having, shared[target])] += self.weights[p, l] * found.T
+            total[having] += self.weights[p, l]
+        served = total > 0
+        coef[served] /= total[served, None]
+        coef[~served] = 1 / target.sum()
+        return coef, served
+
+
+def solve_transfer(
+    K: Kernel,
+    observed: BoolArray,
+    *,
+    eps: float = 0.1,
+    constant: float = 1.0,
+    weighting: str = "uniform",
+) -> Transfer:
+    """Prepare (1) and, for leave-one-out weights, evaluate (2), for every pair of kernels.
+
+    Parameters
+    ----------
+    K : ndarray of shape (M, n, n)
+        Symmetric; entries of absent samples are not used.
+    observed : ndarray of bool of shape (n, M)
+        With a sample for every kernel.
+    eps, constant : float
+        Ridge and constant kernel, in units of the mean diagonal of each kernel.
+    weighting : {"uniform", "loo"}, default="uniform"
+
+    Returns
+    -------
+    Transfer
+    """
+    sources = []
+    for kernel, present in zip(K, observed.T, strict=True):
+        known = block(kernel, present, present).astype(np.float64)
+        size = mean_diagonal(known)
+        known += constant * size
+        known[np.diag_indices(len(known))] += eps * size
+        sources.append(Source(present, inverse_of(known), constant * size))
+    if weighting == "uniform":
+        shared = observed.T.astype(float) @ observed
+        weights = (shared > 0).astype(float)
+        np.fill_diagonal(weights, 0.0)
+        return Transfer(tuple(sources), weights, None)
+    scores = np.column_stack([_scores_of(K, observed, l, s) for l, s in enumerate(sources)])
+    clipped = np.clip(np.nan_to_num(scores), *_SCORES)
+    weights = np.where(np.isnan(scores), 0.0, clipped / (1 - clipped))
+    return Transfer(tuple(sources), weights, scores)
+
+
+def _scores_of(K: Kernel, observed: BoolArray, l: int, source: Source) -> FloatArray:
+    """Return (2) for the prediction of every kernel (M,) from kernel l."""
+    scores = np.full(len(K), np.nan)
+    shared = observed & source.present[:, None]
+    # kernels that the same samples have share what is expensive
+    patterns, which = np.unique(shared.T, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        targets = np.flatnonzero(which.ravel() == number)
+        targets = targets[targets != l]
+        if pattern.sum() < _LEAST_SHARED or len(targets) == 0:
+            continue
+        metric = left_out_metric(restricted_inverse(source.inverse, pattern[source.present]))
+        for p in targets:
+            known = block(K[p], pattern, pattern)
+            size = np.trace(known, dtype=np.float64)
+            scores[p] = 1 - np.vdot(known, metric) / size if size > 0 else 0.0
+    return scores
+
+
+def mean_diagonal(kernel: FloatArray) -> float:
+    """Return the mean diagonal of a kernel, 1 if that is no scale."""
+    size = float(np.trace(kernel, dtype=np.float64)) / len(kernel)
+    return size if size > 0 else 1.0
+
+
+class Refinement(NamedTuple):
+    """What (3) needs for one kernel.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (M,)
+        Of the kernels in Q, in units of each.
+    constant, eps : float
+    inverse : ndarray of shape (n_p, n_p)
+    """
+
+    weights: FloatArray
+    constant: float
+    eps: float
+    inverse: FloatArray
+
+    @classmethod
+    def of(
+        cls, K: Kernel, present: BoolArray, weights: FloatArray, p: int, constant: float
+    ) -> "Refinement":
+        """Choose eps for kernel p from completed kernels K (M, n, n)."""
+        Q = block(_combined(K, weights), present, present)
+        size = mean_diagonal(Q)
+        Q = Q / size + constant
+        known = block(K[p], present, present)
+        best, found = np.inf, None
+        for eps in _RIDGES:
+            inverse = inverse_of(Q + eps * np.eye(len(Q)))
+            error = float(np.vdot(known, left_out_metric(inverse)))
+            if found is None or error < best:
+                best, found = error, cls(weights / size, constant, eps, inverse)
+        assert found is not None
+        return found
+
+    def coefficients(self, K: Kernel, rows: BoolArray, present: BoolArray) -> FloatArray:
+        """Return (3) for the chosen rows of completed kernels K (M, n_rows, n)."""
+        if not rows.any():
+            return np.empty((0, len(self.inverse)))
+        Q = block(_combined(K, self.weights), rows, present)
+        return np.asarray((Q + self.constant) @ self.inverse)
+
+
+def _combined(K: Kernel, weights: FloatArray) -> FloatArray:
+    """Return the weighted sum of kernels (M, r, c)."""
+    return np.asarray(np.tensordot(weights.astype(K.dtype), K, axes=1), dtype=np.float64)
+
+
+class TransferFill(BaseCompleter):
+    """Predict absent samples by ridge regression from the kernels that they have.
+
+    In closed form, without anything to tune that matters much, and a strong baseline: use it where
+    `WishartCompletion` is too slow, or followed by a classifier, to which the better
+    completion makes little difference. The output is positive semi-definite, keeps all observed
+    entries, and has unit diagonal where the input has.
+
+    ``TransferFill(weighting="loo", n_passes=2, constant=0)`` is for centred kernels: kernels
+    that predict better count for more, and a second pass regresses on all kernels together.
+
+    Parameters
+    ----------
+    eps : float, default=0.1
+        Ridge, in units of the mean diagonal of each kernel.
+    weighting : {"uniform", "loo"}, default="uniform"
+        Whether all kernels of a sample count equally, or by the share of the absent kernel that
+        they explain when samples are left out; pairs of kernels with less than 5 samples in
+        common do not count then.
+    n_passes : int, default=1
+        Passes after the first regress on the completed kernels of the one before, with a ridge
+        chosen by leave-one-out error. More than 2 do not pay.
+    constant : float, default=1.0
+        Weight of a constant kernel in the regression, in units of the mean diagonal of each
+        kernel. 0 for centred kernels.
+    unit_diagonal : {"auto", True, False}, default="auto"
+        Whether completed samples have similarity 1 with themselves: "auto" in kernels in which
+        observed samples have. True is an error if there is another kernel.
+
+    Attributes
+    ----------
+    transfer_ : ndarray of shape (M, M)
+        Only with ``weighting="loo"``: in row p and column l the share of kernel p that is
+        explained by kernel l, negative if it predicts worse than zero, nan if it cannot be told.
+    transfer_weights_ : ndarray of shape (M, M)
+        What multiplies the predictions from kernel l of kernel p, before they are averaged over
+        the kernels that a sample has.
+    eps_ : ndarray of shape (n_passes, M)
+        Ridge of every pass and kernel, nan for kernels that no other predicts.
+    training_rows_ : TrainingRows
+        The training samples.
+    n_features_in_ : int
+        Number of kernels.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> stack = kq.ViewKernels().fit_transform(X)[:60]
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> kq.TransferFill().fit_transform(stack).observed.all()
+    np.True_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "eps": [Interval(Real, 0, np.inf, closed="neither")],
+        "weighting": [StrOptions({"uniform", "loo"})],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
+        "constant": [Interval(Real, 0, np.inf, closed="left")],
+        "unit_diagonal": ["boolean", StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        eps: float = 0.1,
+        *,
+        weighting: str = "uniform",
+        n_passes: int = 1,
+        constant: float = 1.0,
+        unit_diagonal: bool | str = "auto",
+    ) -> None:
+        self.eps = eps
+        self.weighting = weighting
+        self.n_passes = n_passes
+        self.constant = constant
+        self.unit_diagonal = unit_diagonal
+
+    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+        self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
+        self._keys = row_keys(K, observed) if self._unit.any() else None
+        self._transfer = solve_transfer(
+            K, observed, eps=self.eps, constant=self.constant, weighting=self.weighting
+        )
+        coefs = self._first_coefficients(K, observed, "training samples")
+        self._passes = [self._combine(K, observed, coefs)]
+        self._refinements: list[list[Refinement | None]] = []
+        sizes = np.array(
+            [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
+        )
+        for _ in range(1, self.n_passes):
+            found = [
+                Refinement.of(K, present, weights / weights.sum() / sizes, p, self.constant)
+                if weights.any()
+                else None
+                for p, (weights, present) in enumerate(
+                    zip(self._transfer.weights, observed.T, strict=True)
+                )
+            ]
+            coefs = self._refined_coefficients(K, observed, found, coefs)
+            self._refinements.append(found)
+            self._passes.append(self._combine(K, observed, coefs))
+        self._store()
+
+    def _complete_rows(
+        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
+    ) -> FloatArray | None:
+        keys = None if self._keys is None else row_keys(K, observed)
+        own = np.ones((len(K), len(observed))) if diag is None else diag.copy()
+        coefs = self._first_coefficients(K, observed, "samples")
+        for number, combinations in enumerate(self._passes):
+            if number > 0:
+                found = self._refinements[number - 1]
+                coefs = self._refined_coefficients(K, observed, found, coefs)
+            for p, (combination, coef) in enumerate(zip(combinations, coefs, strict=True)):
+                present = observed[:, p]
+                own[p, ~present] = combination.complete_rows(K[p], present, coef, keys, self._keys)
+        return None if diag is None and not self._unit.all() else own
+
+    def _first_coefficients(self, K: Kernel, observed: BoolArray, what: str) -> list[FloatArray]:
+        """Return (1) for all kernels, and warn about samples that it does not serve."""
+        coefs, unserved = [], {}
+        for p, name in enumerate(self._kernel_names()):
+            coef, served = self._transfer.coefficients(K, observed, p)
+            coefs.append(coef)
+            if not served.all():
+                unserved[name] = int((~served).sum())
+        if unserved:
+            counts = ", ".join(f"{name!r}: {count}" for name, count in unserved.items())
+            warnings.warn(
+                f"of {len(observed)} {what} some lack a kernel and have none that shares enough "
+                f"training samples with it; they get the mean of that kernel ({counts})",
+                UserWarning,
+                stacklevel=6,
+            )
+        return coefs
+
+    def _refined_coefficients(
+        self,
+        K: Kernel,
+        observed: BoolArray,
+        refinements: list[Refinement | None],
+        before: list[FloatArray],
+    ) -> list[FloatArray]:
+        """Return (3) for all kernels; those that nothing predicts keep what they had."""
+        return [
+            coef if found is None else found.coefficients(K, ~observed[:, p], source.present)
+            for p, (found, source, coef) in enumerate(
+                zip(refinements, self._transfer.sources, before, strict=True)
+            )
+        ]
+
+    def _combine(
+        self, K: Kernel, observed: BoolArray, coefs: list[FloatArray]
+    ) -> list[Combination]:
+        """Complete the training kernels in place from their coefficients."""
+        return [
+            Combination.complete(kernel, present, coef, self._keys if unit else None)
+            for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True)
+        ]
+
+    def _store(self) -> None:
+        """Keep what is public, with kernels that no sample has."""
+        seen = np.asarray(self.training_rows_.observed.any(axis=0))
+        pairs, M = np.ix_(seen, seen), len(seen)
+        self.transfer_weights_ = np.zeros((M, M))
+        self.transfer_weights_[pairs] = self._transfer.weights
+        if self._transfer.scores is not None:
+            self.transfer_ = np.full((M, M), np.nan)
+            self.transfer_[pairs] = self._transfer.scores
+        self.eps_ = np.full((self.n_passes, M), np.nan)
+        predicted = self._transfer.weights.any(axis=1)
+        self.eps_[0, seen] = np.where(predicted, self.eps, np.nan)
+        for row, found in zip(self.eps_[1:], self._refinements, strict=True):
+            row[seen] = [np.nan if each is None else each.eps for each in found]
