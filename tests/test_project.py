@@ -26,7 +26,7 @@ LAYERS = [
     {"cli"},
     {"experiments"},
     {"inspection"},
-    {"quilt", "cca"},
+    {"quilt", "_quilt", "cca"},
     {"mkl", "completion", "datasets", "bounds"},
     {
         "kernels",

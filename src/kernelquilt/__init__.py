@@ -5,7 +5,13 @@ from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.completion.transfer import TransferFill, solve_transfer
-from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
+from kernelquilt.kernel_functions import (
+    Gaussian,
+    Jaccard,
+    LatentSemantic,
+    MedianGaussian,
+    gaussian_bank,
+)
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
 from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
@@ -13,6 +19,7 @@ from kernelquilt.mkl.iterative_absent import (
     IterativeAbsentMKLClassifier,
     solve_iterative_absent_mkl,
 )
+from kernelquilt.mkl.late import LateFusionClassifier
 from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mkl
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
@@ -22,6 +29,7 @@ from kernelquilt.mkl.penalized_absent import (
     PenalizedAbsentMKLClassifier,
     solve_penalized_absent_mkl,
 )
+from kernelquilt.mkl.ridge import LpMKLRidgeClassifier, solve_lp_mkl_ridge
 from kernelquilt.mkl.search import MKLSearchCV
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
 from kernelquilt.mkl.uniform import (
@@ -30,6 +38,7 @@ from kernelquilt.mkl.uniform import (
     solve_uniform_mkl,
 )
 from kernelquilt.preprocess import CentreKernels, ScaleKernels
+from kernelquilt.quilt import QuiltClassifier, QuiltRegressor
 from kernelquilt.solution import Solution
 from kernelquilt.view_kernels import ViewKernels
 from kernelquilt.view_transformer import ViewTransformer
@@ -45,16 +54,21 @@ __all__ = [
     "IterativeAbsentMKLClassifier",
     "Jaccard",
     "KernelStack",
+    "LateFusionClassifier",
     "LatentSemantic",
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
+    "LpMKLRidgeClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
     "MaxMarginAbsentClassifier",
     "MeanFill",
+    "MedianGaussian",
     "MultiView",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
+    "QuiltClassifier",
+    "QuiltRegressor",
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
@@ -76,6 +90,7 @@ __all__ = [
     "solve_iterative_absent_mkl",
     "solve_localized_mkl",
     "solve_lp_mkl",
+    "solve_lp_mkl_ridge",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
     "solve_penalized_absent_mkl",
