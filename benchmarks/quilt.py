@@ -38,9 +38,7 @@ COMPLETIONS = {
 
 def model_of(method):
     if method in (FRACTION, ZERO):
-        kind = (
-            kq.ObservedFractionMKLClassifier if method == FRACTION else kq.UniformMKLClassifier
-        )
+        kind = kq.ObservedFractionMKLClassifier if method == FRACTION else kq.UniformMKLClassifier
         return kq.MKLSearchCV(kind(), {"C": PENALTIES}, cv=5)
     if method == LATE:
         return kq.LateFusionClassifier()
@@ -128,7 +126,9 @@ def values(table, method, figure):
 def compare(names, table, methods, ratios):
     """Print accuracies by ratio, and differences of the first method over data sets."""
     first = 100 * values(table, methods[0], "accuracy")
-    print(f"     {'method':<28}{'mean':>7}" + "".join(f"{r!s:>7}" for r in ratios) + "   difference")
+    print(
+        f"     {'method':<28}{'mean':>7}" + "".join(f"{r!s:>7}" for r in ratios) + "   difference"
+    )
     for method in methods:
         each = 100 * values(table, method, "accuracy")
         line = f"     {method:<28}{each.mean():7.2f}"

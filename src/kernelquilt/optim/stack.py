@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +40,8 @@ START = 3.0  # sum of the weights to start from
 MAX_ITER = 200
 TOLERANCE = 1e-12  # of the projected gradient
 ARMIJO = 1e-4
+MAX_BACKTRACKS = 40
+ROUNDING = 1e-14  # relative error of the value
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,17 @@ def solve_softmax_stack(
     counts = np.bincount(codes, share, minlength=c)
     penalty = _penalties(J, c)
 
+    label = np.arange(len(codes)), codes
+
     def value(x: Floats) -> float:
         z = np.tensordot(x[:J], F, axes=1) + x[J:]
-        loss = share @ (logsumexp(z, axis=1) - x[:J] @ at_label) - x[J:] @ counts
-        return float(loss + 0.5 * x @ (penalty * x))
+        z -= z[label][:, None]
+        z[label] = -np.inf
+        # log(1 + sum_c exp(z_c)), exact to rounding also where it is tiny
+        top = np.maximum(z.max(axis=1), 0.0)
+        others = np.exp(z - top[:, None]).sum(axis=1)
+        losses = np.where(top > 0, top + np.log(np.exp(-top) + others), np.log1p(others))
+        return float(share @ losses + 0.5 * x @ (penalty * x))
 
     def derivatives(x: Floats) -> tuple[Floats, Floats]:
         P = softmax(np.tensordot(x[:J], F, axes=1) + x[J:], axis=1)
@@ -198,18 +207,19 @@ def _box_newton(
         free = np.flatnonzero(~held)
         direction = np.where(held, -x, 0.0)
         direction[free] = np.linalg.solve(H[np.ix_(free, free)], -gradient[free])
+        slope = -float(gradient @ direction)
+        exact = slope <= ROUNDING * abs(height)  # the value no longer tells better from worse
         step = 1.0
-        while step > 1e-10:
+        for _ in range(MAX_BACKTRACKS):
             ahead = x + step * direction
             ahead[bounded] = np.maximum(ahead[bounded], 0.0)
             there = value(ahead)
-            fall = gradient @ (x - ahead)
-            if there <= height - ARMIJO * fall or there - height <= 1e-15 * abs(height):
+            if exact or there <= height - ARMIJO * step * slope:
                 break
             step *= 0.5
         else:
             break
-        if (ahead == x).all():
+        if exact and _projected(ahead, derivatives(ahead)[0], bounded) >= residual:
             break
         x, height = ahead, there
     gradient, _ = derivatives(x)
