@@ -5,7 +5,7 @@ import pytest
 
 import kernelquilt as kq
 from kernelquilt.mkl._ridge_base import Targets, class_targets
-from kernelquilt.mkl.late import fit_landmark_machine, fit_view_machine
+from kernelquilt.mkl._view_machines import fit_landmark_machine, fit_view_machine
 
 
 def targets_of(codes, weight=None):

@@ -26,7 +26,7 @@ LAYERS = [
     {"cli"},
     {"experiments"},
     {"inspection"},
-    {"quilt", "_quilt", "cca"},
+    {"quilt", "_quilt", "_quilt_door", "cca"},
     {"mkl", "completion", "datasets", "bounds"},
     {
         "kernels",

@@ -9,7 +9,8 @@ r"""The quilt: kernels completed by transfer, two ridge experts on them, and lat
    of all views together, :math:`D_{ij} = \sum_p (\hat K_{p,ii} + \hat K_{p,jj} - 2 \hat K_{p,ij})`,
    gamma of .3 or 1 by the same error. With one view there is nothing to join, and no expert B.
 5. Beside them a ridge machine on each kernel alone, of the samples that have it
-   (:mod:`kernelquilt.mkl.late`).
+   (:mod:`kernelquilt.mkl.late`), and, if the pattern of absence may tell the target, one on the
+   share of kernels that two samples both have or both lack.
 
 Predictions are made of the scores of A and B by one stack, of those of 5. by another, each
 trained on leave-one-out scores (:mod:`kernelquilt.optim.stack`), and the two are averaged. A sample
@@ -62,6 +63,17 @@ class Joint(NamedTuple):
     machine: RidgeMachine
 
 
+class Pattern(NamedTuple):
+    """The machine that sees only which kernels a sample has."""
+
+    centring: Centring
+    machine: RidgeMachine
+
+    def scores(self, observed: BoolArray, training: BoolArray) -> Floats:
+        """Return scores (n_rows, c) of the patterns (n_rows, M)."""
+        return self.machine.scores(self.centring.apply(_agreement(observed, training))[0])
+
+
 @dataclass(frozen=True)
 class Quilt:
     """A fitted quilt of n training samples and M kernels.
@@ -83,6 +95,8 @@ class Quilt:
         Squared lengths of the completed training samples, over all kernels.
     late : list of M RidgeMachine
         The machines of single kernels.
+    pattern : Pattern or None
+        The machine of the pattern of absence.
     """
 
     names: tuple[str, ...]
@@ -93,6 +107,7 @@ class Quilt:
     joint: Joint | None
     lengths: Floats
     late: list[RidgeMachine]
+    pattern: Pattern | None
 
     @property
     def early_loo(self) -> Floats:
@@ -102,11 +117,18 @@ class Quilt:
 
     @property
     def late_loo(self) -> Floats:
-        """Leave-one-out scores of the machines of single kernels, zero where absent, (M, n, c)."""
-        scores = np.zeros((len(self.late), *self.weighted.machine.fit.loo.shape))
-        for out, machine, present in zip(scores, self.late, self.observed.T, strict=True):
+        """Leave-one-out scores of the machines beside, zero where absent, (M or M + 1, n, c)."""
+        scores = np.zeros((self.n_late, *self.weighted.machine.fit.loo.shape))
+        for out, machine, present in zip(scores, self.late, self.observed.T, strict=False):
             out[present] = machine.fit.loo
+        if self.pattern is not None:
+            scores[-1] = self.pattern.machine.fit.loo
         return scores
+
+    @property
+    def n_late(self) -> int:
+        """Number of machines beside the experts on completed kernels."""
+        return len(self.late) + (self.pattern is not None)
 
     def scores(self, K: Floats, observed: BoolArray, diag: Floats) -> tuple[Floats, Floats]:
         """Return the scores of new samples.
@@ -123,11 +145,11 @@ class Quilt:
         -------
         early : ndarray of shape (1 or 2, n_rows, c)
             Scores of the experts on completed kernels.
-        late : ndarray of shape (M, n_rows, c)
-            Scores of the machines of single kernels.
+        late : ndarray of shape (M, n_rows, c), or (M + 1, n_rows, c)
+            Scores of the machines of single kernels, and of that of the pattern.
         """
         n_outputs = self.weighted.machine.coef.shape[1]
-        late = np.zeros((len(K), len(observed), n_outputs))
+        late = np.zeros((self.n_late, len(observed), n_outputs))
         rows, own = np.zeros(K.shape), np.zeros(diag.shape)
         for p, (centring, machine) in enumerate(zip(self.centrings, self.late, strict=True)):
             having, columns = np.flatnonzero(observed[:, p]), np.flatnonzero(self.observed[:, p])
@@ -140,6 +162,8 @@ class Quilt:
             late[p, having] = machine.scores(centred)
         early = np.zeros((1 if self.joint is None else 2, len(observed), n_outputs))
         some = np.flatnonzero(observed.any(axis=1))
+        if self.pattern is not None:
+            late[-1, some] = self.pattern.scores(observed[some], self.observed)
         if len(some):
             early[:, some] = self._early(rows[:, some], observed[some], own[:, some])
         return early, late
@@ -167,6 +191,7 @@ def fit_quilt(
     *,
     names: tuple[str, ...],
     completer: Any,
+    pattern: bool = False,
     n_jobs: int | None = None,
 ) -> Quilt:
     """Fit a quilt (see the module docstring).
@@ -183,6 +208,8 @@ def fit_quilt(
         Names of the kernels.
     completer : completer
         Unfitted; fills centred kernels.
+    pattern : bool, default=False
+        Whether to fit a machine to the pattern of absence.
     n_jobs : int or None, default=None
         Threads over the machines.
 
@@ -229,6 +256,7 @@ def fit_quilt(
         best(joint),
         lengths,
         list(late),
+        _fit_pattern(observed, targets) if pattern else None,
     )
 
 
@@ -236,6 +264,19 @@ def _fit_machine(kernel: Floats, targets: Targets, lams: Floats = PENALTIES) -> 
     return fit_ridge_machine(
         kernel, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out
     )
+
+
+def _agreement(observed: BoolArray, training: BoolArray) -> Floats:
+    """Return the share of kernels that two samples both have or both lack, (n_rows, n)."""
+    rows, columns = observed.astype(np.float64), training.astype(np.float64)
+    both = rows @ columns.T + (1.0 - rows) @ (1.0 - columns.T)
+    return np.asarray(both / observed.shape[1])
+
+
+def _fit_pattern(observed: BoolArray, targets: Targets) -> Pattern:
+    kernel = _agreement(observed, observed)
+    centring = Centring.of(kernel, np.ones(len(kernel), dtype=bool), targets.copies)
+    return Pattern(centring, _fit_machine(centring.apply(kernel)[0], targets))
 
 
 def _fit_weighted(filled: Floats, targets: Targets, p: float) -> Weighted:

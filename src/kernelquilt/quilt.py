@@ -5,23 +5,19 @@ views, kernel ridge experts on the completed kernels, and beside them one on eac
 closed form or convex and tuned by leave-one-out errors, so that there is nothing to choose.
 """
 
-import warnings
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._quilt import Quilt, fit_quilt
-from kernelquilt._validation import BoolArray, quoted, unchanged_on_error
-from kernelquilt.completion.transfer import TransferFill
+from kernelquilt._quilt_door import QuiltDoor
+from kernelquilt._validation import unchanged_on_error
 from kernelquilt.kernels import KernelStack
-from kernelquilt.mkl._door import KernelDoor
 from kernelquilt.mkl._ridge_base import BaseRidgeClassifier, Targets, loo_accuracy, parts_of
-from kernelquilt.mkl.late import LEAST_SAMPLES
+from kernelquilt.mkl._view_machines import LEAST_SAMPLES
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.stack import Stack, solve_linear_stack, solve_softmax_stack
 from kernelquilt.views import MultiView
@@ -31,151 +27,7 @@ Floats = NDArray[np.float64]
 SMALL = 1e-9  # added to probabilities before their logarithms are averaged
 
 
-class _QuiltDoor(KernelDoor):
-    """From what a user gives to a fitted quilt, and to the scores of its experts."""
-
-    completion: Any
-    max_memory: float
-    n_jobs: int | None
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "kernels": "no_validation",
-        "views": "no_validation",
-        "completion": [HasMethods(["fit_transform", "transform"]), None],
-        "max_memory": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [Integral, None],
-    }
-
-    def _fit_quilt(self, data: MultiView | KernelStack, targets: Targets) -> Targets:
-        """Fit the quilt and return the targets of the samples that it uses."""
-        M = len(data.names)
-        if not isinstance(data, KernelStack) and isinstance(self.kernels, list | tuple):
-            M *= len(self.kernels)
-        self._check_memory(M, int(np.count_nonzero(targets.copies)))
-        stack = self._training_stack(data, targets.copies)
-        K, observed = stack.training_gram()
-        counts = observed[targets.copies > 0].sum(axis=0)
-        used = counts >= LEAST_SAMPLES
-        self._check_counts(stack.names, counts, used)
-        self.kernel_names_ = stack.names
-        self.used_kernels_ = np.flatnonzero(used)
-        self.used_samples_ = np.flatnonzero((targets.copies > 0) & observed[:, used].any(axis=1))
-        part = targets.part(self.used_samples_)
-        if not (used.all() and len(part.Y) == len(observed)):
-            block = np.ix_(self.used_samples_, self.used_samples_)
-            K = np.array([kernel[block] for kernel in K[used]])
-            observed = observed[np.ix_(self.used_samples_, self.used_kernels_)]
-        completion = self.completion
-        if completion is None:
-            completion = TransferFill(
-                weighting="loo", n_passes=2, constant=0.0, unit_diagonal=False
-            )
-        self._unit_diagonals = _constant_diagonals(K, observed)
-        self.quilt_: Quilt = fit_quilt(
-            K,
-            observed,
-            part,
-            names=tuple(stack.names[m] for m in self.used_kernels_),
-            completer=clone(completion),
-            n_jobs=self.n_jobs,
-        )
-        return part
-
-    def _store(self, early: Stack, late: Stack, loo: Any) -> None:
-        quilt, M = self.quilt_, len(self.kernel_names_)
-        self.early_stack_, self.late_stack_ = early, late
-        self.expert_weights_ = early.weights
-        self.expert_gap_ = quilt.weighted.gap
-        self.loo_score_ = loo
-        self.kernel_weights_, self.reliability_ = np.zeros(M), np.zeros(M)
-        self.kernel_weights_[self.used_kernels_] = quilt.weighted.kernel_weights
-        self.reliability_[self.used_kernels_] = late.weights
-        self.view_transfer_ = np.full((M, M), np.nan)
-        transfer = getattr(quilt.completer, "transfer_", None)
-        if transfer is not None:
-            self.view_transfer_[np.ix_(self.used_kernels_, self.used_kernels_)] = transfer
-        np.fill_diagonal(self.view_transfer_, 1.0)
-
-    def _check_memory(self, n_kernels: int, n: int) -> None:
-        needed = 8 * n**2 * (9 * n_kernels + 6) / 2**30
-        if needed > self.max_memory:
-            raise ValueError(
-                f"{n_kernels} kernels of {n} samples need about {needed:.1f} GiB, above "
-                f"max_memory={self.max_memory:g}; use LateFusionClassifier, which is made for "
-                "many samples, fewer samples, or raise max_memory"
-            )
-
-    def _check_counts(self, names: tuple[str, ...], counts: NDArray[Any], used: BoolArray) -> None:
-        if not used.any():
-            raise ValueError(
-                f"{type(self).__name__} needs a view that at least {LEAST_SAMPLES} training samples"
-                f" have; the {len(names)} kernels are observed for at most {counts.max()} samples"
-            )
-        few = [
-            f"{name} ({count})"
-            for name, count, ok in zip(names, counts, used, strict=True)
-            if not ok and count
-        ]
-        if few:
-            warnings.warn(
-                f"{len(few)} of {len(names)} kernels are observed for less than {LEAST_SAMPLES} "
-                f"training samples and therefore ignored, now and in new data: {quoted(few)}",
-                UserWarning,
-                stacklevel=6,
-            )
-
-    @property
-    def _entries_per_row(self) -> int:
-        return 4 * int(self.quilt_.observed.size)
-
-    def _expert_scores(self, rows: Any) -> tuple[Floats, Floats]:
-        """Return scores (1 or 2, n_rows, c) and (M, n_rows, c) of rows in their container."""
-        if self.view_kernels_ is not None:
-            rows = self.view_kernels_.transform(rows)
-            kernels, diag = iter(rows.gram()), rows.diag
-        else:
-            kernels, diag = rows.cross_kernels(self.training_rows_), self._diag_of(rows)
-        K = np.array(
-            [
-                kernel[:, self.used_samples_]
-                for m, kernel in enumerate(kernels)
-                if m in self.used_kernels_
-            ],
-            dtype=np.float64,
-        )
-        observed = rows.observed[:, self.used_kernels_]
-        own = np.where(observed.T, diag[self.used_kernels_], 0.0).astype(np.float64)
-        return self.quilt_.scores(K, observed, own)
-
-    def _diag_of(self, rows: KernelStack) -> Any:
-        """Return k(x, x) (M, n_rows) of rows; known, too, if it is the same for all samples."""
-        diag = rows.diag_of_rows(self.training_rows_)  # type: ignore[arg-type]
-        if diag is not None:
-            return diag
-        if np.isnan(self._unit_diagonals).any():
-            unknown = [self.quilt_.names[m] for m in np.flatnonzero(np.isnan(self._unit_diagonals))]
-            raise ValueError(
-                f"k(x, x) of the {len(rows)} new samples is needed for the kernels "
-                f"{quoted(unknown)}; give it as diag= of the KernelStack, slice training and new "
-                "samples from one stack, or scale kernels to unit diagonal"
-            )
-        diag = np.zeros((len(self.kernel_names_), len(rows)))
-        diag[self.used_kernels_] = self._unit_diagonals[:, None]
-        return diag
-
-
-def _constant_diagonals(K: NDArray[np.floating], observed: BoolArray) -> Floats:
-    """Return the diagonal of each kernel (M,) if it is the same for all samples, else nan."""
-    values = np.full(len(K), np.nan)
-    for m, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
-        diag = kernel.diagonal()[present].astype(np.float64)
-        tolerance = 1e-5 if K.dtype == np.float32 else 1e-8
-        if np.ptp(diag) <= tolerance * np.abs(diag).max():
-            values[m] = diag.mean()
-    return values
-
-
-class QuiltClassifier(_QuiltDoor, BaseRidgeClassifier):
+class QuiltClassifier(QuiltDoor, BaseRidgeClassifier):
     """The classifier to start with when views are absent: tuned by itself, with probabilities.
 
     Absent views are filled by ridge regression from the views that a sample has, weighted by how
@@ -197,6 +49,9 @@ class QuiltClassifier(_QuiltDoor, BaseRidgeClassifier):
     completion : completer or None, default=None
         What fills absent kernels, after they are centred; None is ``TransferFill(weighting="loo",
         n_passes=2, constant=0)``.
+    pattern : bool, default=False
+        Whether one more machine learns from which views a sample has: for absence that depends
+        on the class, as it will for new samples.
     class_weight : dict, "balanced" or None, default=None
         Factors on the losses by class.
     max_memory : float, default=4.0
@@ -217,6 +72,8 @@ class QuiltClassifier(_QuiltDoor, BaseRidgeClassifier):
         Relative duality gap of `kernel_weights_`; 0 if they are equal by choice.
     reliability_ : ndarray of shape (M,)
         Stacking weights of the machines that see one view each.
+    pattern_reliability_ : float
+        Stacking weight of the machine that sees which views there are; 0 without `pattern`.
     loo_score_ : float
         Leave-one-out accuracy. Completion and stacking weights see all samples, so it is slightly
         optimistic.
@@ -252,7 +109,7 @@ class QuiltClassifier(_QuiltDoor, BaseRidgeClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_QuiltDoor._parameter_constraints,
+        **QuiltDoor._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
@@ -262,6 +119,7 @@ class QuiltClassifier(_QuiltDoor, BaseRidgeClassifier):
         *,
         views: Any = None,
         completion: Any = None,
+        pattern: bool = False,
         class_weight: Any = None,
         max_memory: float = 4.0,
         n_jobs: int | None = None,
@@ -269,6 +127,7 @@ class QuiltClassifier(_QuiltDoor, BaseRidgeClassifier):
         self.kernels = kernels
         self.views = views
         self.completion = completion
+        self.pattern = pattern
         self.class_weight = class_weight
         self.max_memory = max_memory
         self.n_jobs = n_jobs
@@ -292,7 +151,7 @@ def _mean_log_proba(stacks: tuple[Stack, Stack], scores: tuple[Floats, Floats]) 
     return np.asarray(0.5 * (logs[0] + logs[1]))
 
 
-class QuiltRegressor(_QuiltDoor, RegressorMixin, BaseEstimator):
+class QuiltRegressor(QuiltDoor, RegressorMixin, BaseEstimator):
     """The regressor to start with when views are absent: tuned by itself.
 
     `QuiltClassifier` with the squared loss throughout, linear stacks, and the mean of the two.
@@ -307,6 +166,8 @@ class QuiltRegressor(_QuiltDoor, RegressorMixin, BaseEstimator):
         The views of 2-D data, as in `as_views`.
     completion : completer or None, default=None
         What fills absent kernels, as in `QuiltClassifier`.
+    pattern : bool, default=False
+        Whether one more machine learns from which views a sample has.
     max_memory : float, default=4.0
         GiB above which fitting is refused.
     n_jobs : int or None, default=None
@@ -314,7 +175,9 @@ class QuiltRegressor(_QuiltDoor, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    view_transfer_, kernel_weights_, expert_weights_, expert_gap_, reliability_
+    view_transfer_, kernel_weights_, expert_weights_, expert_gap_
+        As in `QuiltClassifier`.
+    reliability_, pattern_reliability_
         As in `QuiltClassifier`.
     loo_score_ : float
         Leave-one-out coefficient of determination.
@@ -338,12 +201,14 @@ class QuiltRegressor(_QuiltDoor, RegressorMixin, BaseEstimator):
         *,
         views: Any = None,
         completion: Any = None,
+        pattern: bool = False,
         max_memory: float = 4.0,
         n_jobs: int | None = None,
     ) -> None:
         self.kernels = kernels
         self.views = views
         self.completion = completion
+        self.pattern = pattern
         self.max_memory = max_memory
         self.n_jobs = n_jobs
 
