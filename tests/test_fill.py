@@ -24,6 +24,9 @@ FILLERS = [
     kq.SVTFill(),
     kq.TransferFill(),
     kq.TransferFill(weighting="loo", n_passes=2, constant=0.0),
+    kq.WishartCompletion(),
+    kq.SharedFactorCompletion(),
+    kq.KNNFill(),
 ]
 every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
 
@@ -523,7 +526,11 @@ class TestSVT:
         assert not stack.gram().any()
 
 
-@pytest.mark.parametrize("filler", [kq.EMFill(), kq.SVTFill()], ids=lambda f: type(f).__name__)
+@pytest.mark.parametrize(
+    "filler",
+    [kq.EMFill(), kq.SVTFill(), kq.SharedFactorCompletion()],
+    ids=lambda f: type(f).__name__,
+)
 class TestIteration:
     def test_too_few_iterations_are_told(self, filler):
         model = clone(filler).set_params(max_iter=2)

@@ -1,10 +1,14 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
-from kernelquilt import bounds, datasets
+from kernelquilt import bounds, datasets, metrics
+from kernelquilt.completion.auxiliary_em import AuxiliaryEMCompletion, solve_auxiliary_em
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
+from kernelquilt.completion.neighbours import KNNFill
+from kernelquilt.completion.shared_factor import SharedFactorCompletion, solve_shared_factor
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.completion.transfer import TransferFill, solve_transfer
+from kernelquilt.completion.wishart import WishartCompletion
 from kernelquilt.kernel_functions import (
     Gaussian,
     Jaccard,
@@ -47,12 +51,14 @@ from kernelquilt.views import MultiView, as_views
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuxiliaryEMCompletion",
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
     "EMFill",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
+    "KNNFill",
     "KernelStack",
     "LateFusionClassifier",
     "LatentSemantic",
@@ -72,19 +78,23 @@ __all__ = [
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
+    "SharedFactorCompletion",
     "SimpleMKLClassifier",
     "Solution",
     "TransferFill",
     "UniformMKLClassifier",
     "ViewKernels",
     "ViewTransformer",
+    "WishartCompletion",
     "ZeroFill",
     "__version__",
     "as_views",
     "bounds",
     "datasets",
     "gaussian_bank",
+    "metrics",
     "mkl_path",
+    "solve_auxiliary_em",
     "solve_convex_absent_mkl",
     "solve_em_fill",
     "solve_iterative_absent_mkl",
@@ -95,6 +105,7 @@ __all__ = [
     "solve_max_margin_absent",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
+    "solve_shared_factor",
     "solve_simple_mkl",
     "solve_svt",
     "solve_transfer",

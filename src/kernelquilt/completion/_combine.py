@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelquilt._gram import Kernel
-from kernelquilt._validation import BoolArray, FloatArray, quoted
+from kernelquilt._validation import BoolArray, FloatArray, IndexArray, quoted
 from kernelquilt.optim.transfer import block
 
 Keys = NDArray[np.void]
@@ -39,6 +39,18 @@ def row_keys(K: Kernel, observed: BoolArray) -> Keys:
         for i, seen in enumerate(observed)
     ]
     return np.array(keys, dtype="V16").reshape(len(observed))
+
+
+def training_places(keys: Keys, training_keys: Keys) -> IndexArray:
+    """Return for rows (n_rows,) the first training sample that has the same key, or -1."""
+    known = {key.tobytes(): t for t, key in reversed(list(enumerate(training_keys)))}
+    return np.array([known.get(key.tobytes(), -1) for key in keys], dtype=np.intp)
+
+
+def mean_diagonal(kernel: Kernel) -> float:
+    """Return the mean diagonal of a kernel, 1 if that is no scale."""
+    size = float(np.trace(kernel, dtype=np.float64)) / len(kernel)
+    return size if size > 0 else 1.0
 
 
 def has_unit_diagonal(kernel: Kernel, present: BoolArray) -> bool:

@@ -45,7 +45,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray
 from kernelquilt.completion._base import BaseCompleter
-from kernelquilt.completion._combine import Combination, row_keys, unit_kernels
+from kernelquilt.completion._combine import Combination, mean_diagonal, row_keys, unit_kernels
 from kernelquilt.optim.transfer import (
     block,
     inverse_of,
@@ -187,12 +187,6 @@ def _scores_of(K: Kernel, observed: BoolArray, l: int, source: Source) -> FloatA
             size = np.trace(known, dtype=np.float64)
             scores[p] = 1 - np.vdot(known, metric) / size if size > 0 else 0.0
     return scores
-
-
-def mean_diagonal(kernel: FloatArray) -> float:
-    """Return the mean diagonal of a kernel, 1 if that is no scale."""
-    size = float(np.trace(kernel, dtype=np.float64)) / len(kernel)
-    return size if size > 0 else 1.0
 
 
 class Refinement(NamedTuple):

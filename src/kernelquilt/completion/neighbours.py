@@ -1,0 +1,189 @@
+"""Filling absent samples with the mean of their nearest neighbours.
+
+The distance of two samples is the mean over the kernels that both have of
+
+    d_p(s, t) = k_p(s, s) + k_p(t, t) - 2 k_p(s, t),    (1)
+
+each kernel in units of its mean diagonal. A sample that lacks kernel p gets the mean feature
+vector, perhaps weighted by 1 / distance, of the k samples nearest to it among those that have p.
+The baselines Knn and wKnn of Bhadra, Kaski and Rousu, "Multi-view kernel completion", Machine
+Learning 2017, in terms of kernels.
+
+| symbol | code |
+|---|---|
+| mean of d_p, or inf | ``distances`` |
+| k | ``n_neighbors`` |
+"""
+
+import warnings
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kernelquilt._gram import Kernel
+from kernelquilt._validation import BoolArray, FloatArray
+from kernelquilt.completion._base import BaseCompleter
+from kernelquilt.completion._combine import (
+    Combination,
+    mean_diagonal,
+    row_keys,
+    training_places,
+    unit_kernels,
+)
+from kernelquilt.optim.transfer import block
+
+
+class KNNFill(BaseCompleter):
+    """Give absent samples the mean of the nearest samples that have the kernel.
+
+    The baseline of the literature. The output is positive semi-definite and keeps all observed
+    entries.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Samples that are averaged; fewer where fewer share a kernel with the absent sample.
+    weights : {"uniform", "distance"}, default="uniform"
+        Whether they count equally, or by the inverse of their distance.
+    unit_diagonal : {"auto", True, False}, default="auto"
+        Whether completed samples have similarity 1 with themselves: "auto" in kernels in which
+        observed samples have. True is an error if there is another kernel.
+
+    Attributes
+    ----------
+    training_rows_ : TrainingRows
+        The training samples.
+    n_features_in_ : int
+        Number of kernels.
+
+    Notes
+    -----
+    Distances of new samples need their similarity with themselves. Where that is not known (a
+    stack without `diag`) the mean of the training samples takes its place.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> stack = kq.ViewKernels().fit_transform(X)[:60]
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> kq.KNNFill().fit_transform(stack).observed.all()
+    np.True_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "weights": [StrOptions({"uniform", "distance"})],
+        "unit_diagonal": ["boolean", StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: str = "uniform",
+        unit_diagonal: bool | str = "auto",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.unit_diagonal = unit_diagonal
+
+    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+        self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
+        self._keys = row_keys(K, observed)
+        self._diag = np.diagonal(K, axis1=1, axis2=2).astype(np.float64)
+        self._sizes = np.array(
+            [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
+        )
+        coefs = self._coefficients(K, observed, self._diag, "training samples")
+        self._combinations = [
+            Combination.complete(kernel, present, coef, self._keys if unit else None)
+            for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True)
+        ]
+
+    def _complete_rows(
+        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
+    ) -> FloatArray | None:
+        keys = row_keys(K, observed)
+        if diag is None:
+            own = np.tile(self._sizes[:, None], (1, len(observed)))
+            place = training_places(keys, self._keys)
+            own[:, place >= 0] = self._diag[:, place[place >= 0]]
+        else:
+            own = diag.copy()
+        coefs = self._coefficients(K, observed, own, "samples")
+        for p, (combination, coef) in enumerate(zip(self._combinations, coefs, strict=True)):
+            present = observed[:, p]
+            own[p, ~present] = combination.complete_rows(K[p], present, coef, keys, self._keys)
+        return None if diag is None and not self._unit.all() else own
+
+    def _coefficients(
+        self, K: Kernel, observed: BoolArray, own: FloatArray, what: str
+    ) -> list[FloatArray]:
+        """Return for each kernel the weights (n_absent, n_p) of the samples that have it."""
+        training = self._known_observed()
+        distances = self._distances(K, observed, own, training)
+        coefs, alone = [], {}
+        for p, name in enumerate(self._kernel_names()):
+            among = distances[~observed[:, p]][:, training[:, p]]
+            coef = nearest_weights(among, self.n_neighbors, self.weights == "distance")
+            without = ~coef.any(axis=1)
+            coef[without] = 1 / training[:, p].sum()
+            coefs.append(coef)
+            if without.any():
+                alone[name] = int(without.sum())
+        if alone:
+            counts = ", ".join(f"{name!r}: {count}" for name, count in alone.items())
+            warnings.warn(
+                f"of {len(observed)} {what} some lack a kernel and share none with the training "
+                f"samples that have it; they get the mean of that kernel ({counts})",
+                UserWarning,
+                stacklevel=6,
+            )
+        return coefs
+
+    def _distances(
+        self, K: Kernel, observed: BoolArray, own: FloatArray, training: BoolArray
+    ) -> FloatArray:
+        """Return the means (n_rows, n) of (1), inf where no kernel is shared."""
+        total = np.zeros(K.shape[1:])
+        for kernel, rows, columns, diag, others, size in zip(
+            K, observed.T, training.T, own, self._diag, self._sizes, strict=True
+        ):
+            d = np.maximum(diag[:, None] + others - 2.0 * kernel, 0.0) / size
+            total += np.where(rows[:, None] & columns, d, 0.0)
+        shared = observed.astype(float) @ training.T
+        total[shared == 0] = np.inf
+        return total / np.maximum(shared, 1.0)
+
+
+def nearest_weights(distances: FloatArray, k: int, by_distance: bool) -> FloatArray:
+    """Return the weights of the k nearest in each row, which sum to 1.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n_rows, n)
+        Those that are inf do not count. Rows without any other get zero weights.
+    k : int
+    by_distance : bool
+        Whether weights are in proportion to 1 / distance; those at distance 0 are alone then.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_rows, n)
+    """
+    weights = np.zeros_like(distances)
+    if distances.size == 0:
+        return weights
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    chosen = np.take_along_axis(distances, nearest, axis=1)
+    found = np.isfinite(chosen).astype(float)
+    if by_distance:
+        zero = chosen <= 0
+        with np.errstate(divide="ignore"):
+            found = np.where(zero.any(axis=1, keepdims=True), zero, 1 / chosen)
+    total = found.sum(axis=1, keepdims=True)
+    np.put_along_axis(weights, nearest, found / np.where(total > 0, total, 1.0), axis=1)
+    return weights

@@ -1,0 +1,318 @@
+"""Kernel completion by one low-rank factor that all kernels share.
+
+The coordinates of the features of every kernel are independent draws over the samples from
+
+    N(0, C),    C = W W' + s I,    W of shape (n, r),    (1)
+
+which is probabilistic principal component analysis of the mean kernel where nothing is absent. With
+v the n_m samples that have kernel m, one minimises the negative log likelihood
+
+    f = sum_m [ tr(C_vv^-1 K_vv) + log det C_vv ] / sum_m n_m    (2)
+
+over W and s by EM. With B_m = W_v' W_v + s I and P_m = W_v B_m^-1, a feature x has the coordinates
+P_m' x_v, and the sums over the features of a kernel are
+
+    Y_m = K_vv P_m,    T_m = P_m' Y_m + s B_m^-1.
+
+Row i of W then regresses the features of sample i on them, in the kernels that it has,
+
+    w_i = (sum_m Y_m,i) (sum_m T_m)^-1,
+    s = sum_m sum_{i in v} [K_ii - 2 w_i Y_m,i' + w_i T_m w_i'] / sum_m n_m,    (3)
+
+which never increases f. Only r columns of each kernel are met, so that an iteration costs M n^2 r.
+
+A kernel is completed by regression (see `kernelquilt.completion._regress`): X = P_m W_h' and
+R = s (W_h B_m^-1 W_h' + I). A new sample gets w from (3) with all else fixed. Kernels are taken in
+units of their mean diagonal.
+
+| symbol | code |
+|---|---|
+| K_m, v | ``K[m]``, ``observed[:, m]`` |
+| W, s | ``factor``, ``noise`` |
+| P_m, Y_m, T_m, s B_m^-1 | ``statistics[m]`` |
+"""
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.linalg
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kernelquilt._gram import Kernel
+from kernelquilt._validation import BoolArray, FloatArray
+from kernelquilt.completion._base import CompletionStep, IterativeCompleter
+from kernelquilt.completion._combine import Combination
+from kernelquilt.completion._regress import Regression, RegressionCompleter
+from kernelquilt.completion.transfer import solve_transfer
+from kernelquilt.optim.transfer import block, inverse_of
+
+_LEAST_NOISE = 1e-6
+_LARGEST_RANK = 60
+
+
+class Statistics(NamedTuple):
+    """What the E-step finds in one kernel.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_m, r)
+        P_m.
+    products : ndarray of shape (n_m, r)
+        Y_m.
+    second : ndarray of shape (r, r)
+        T_m.
+    uncertainty : ndarray of shape (r, r)
+        s B_m^-1.
+    """
+
+    scores: FloatArray
+    products: FloatArray
+    second: FloatArray
+    uncertainty: FloatArray
+
+
+class SharedFactor(NamedTuple):
+    """The model (1), and how it was found.
+
+    Attributes
+    ----------
+    factor : ndarray of shape (n, r)
+    noise : float
+    statistics : tuple of M Statistics
+        At `factor` and `noise`.
+    history : tuple of CompletionStep
+        Value of (2), and its decrease relative to its size.
+    """
+
+    factor: FloatArray
+    noise: float
+    statistics: tuple[Statistics, ...]
+    history: tuple[CompletionStep, ...]
+
+
+def solve_shared_factor(
+    K: Kernel,
+    observed: BoolArray,
+    rank: int,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    on_step: Callable[[int, CompletionStep], None] | None = None,
+) -> SharedFactor:
+    """Minimise (2) by EM, from the main directions of the kernels completed by transfer.
+
+    Parameters
+    ----------
+    K : ndarray of shape (M, n, n)
+        Of mean diagonal 1; entries of absent samples are not used.
+    observed : ndarray of bool of shape (n, M)
+        With a sample for every kernel, and a kernel for every sample.
+    rank : int
+        r, at most n.
+    tol : float, default=1e-3
+        Decrease of the objective by an iteration, relative to its size, at which to stop.
+    max_iter : int, default=1000
+        Cap on the iterations.
+    on_step : callable, optional
+        Called with the number of every iteration and its CompletionStep.
+
+    Returns
+    -------
+    SharedFactor
+    """
+    known = [block(k, o, o).astype(np.float64) for k, o in zip(K, observed.T, strict=True)]
+    factor, noise = _start(K, observed, rank)
+    traces = sum(float(np.trace(kernel)) for kernel in known)
+    history: list[CompletionStep] = []
+    value = np.inf
+    while True:
+        before = value
+        value, statistics = _expectation(known, observed, factor, noise)
+        change = (before - value) / max(abs(value), 1.0)
+        if history or np.isfinite(before):
+            history.append(CompletionStep(value, change))
+            if on_step is not None:
+                on_step(len(history), history[-1])
+            if change <= tol or len(history) >= max_iter:
+                return SharedFactor(factor, noise, statistics, tuple(history))
+        products = np.zeros_like(factor)
+        for found, present in zip(statistics, observed.T, strict=True):
+            products[present] += found.products
+        second = np.array([found.second for found in statistics])
+        factor, squares = regressed(products, observed, second)
+        left = traces - 2 * np.vdot(factor, products) + squares
+        noise = max(float(left) / int(observed.sum()), _LEAST_NOISE)
+
+
+def regressed(
+    products: FloatArray, observed: BoolArray, second: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return w of (3) for samples (n_rows,), and the sum over them of w T w'.
+
+    Parameters
+    ----------
+    products : ndarray of shape (n_rows, r)
+        Y summed over the kernels that each has.
+    observed : ndarray of bool of shape (n_rows, M)
+    second : ndarray of shape (M, r, r)
+    """
+    factor, squares = np.empty_like(products), 0.0
+    patterns, which = np.unique(observed, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows = which.ravel() == number
+        T = second[pattern].sum(axis=0)
+        factor[rows] = scipy.linalg.solve(T, products[rows].T, assume_a="pos").T
+        squares += float(np.vdot(factor[rows], factor[rows] @ T))
+    return factor, squares
+
+
+def _expectation(
+    known: list[FloatArray], observed: BoolArray, factor: FloatArray, noise: float
+) -> tuple[float, tuple[Statistics, ...]]:
+    """Return the value of (2), and the statistics of all kernels."""
+    statistics, total = [], 0.0
+    for kernel, present in zip(known, observed.T, strict=True):
+        W = factor[present]
+        B = W.T @ W
+        B[np.diag_indices(len(B))] += noise
+        inverse = inverse_of(B)
+        P = W @ inverse
+        Y = kernel @ P
+        T = P.T @ Y + noise * inverse
+        statistics.append(Statistics(P, Y, (T + T.T) / 2, noise * inverse))
+        n, r = W.shape
+        total += (np.trace(kernel) - np.vdot(W, Y)) / noise
+        total += (n - r) * np.log(noise) + np.linalg.slogdet(B)[1]
+    return float(total) / int(observed.sum()), tuple(statistics)
+
+
+def _start(K: Kernel, observed: BoolArray, rank: int) -> tuple[FloatArray, float]:
+    """Return (1) for the mean of the kernels completed by transfer."""
+    transfer = solve_transfer(K, observed)
+    mean = np.zeros(K.shape[1:])
+    for p, present in enumerate(observed.T):
+        kernel = K[p].astype(np.float64)
+        coef, _ = transfer.coefficients(K, observed, p)
+        Combination.complete(kernel, present, coef, None)
+        mean += kernel / len(K)
+    n = len(mean)
+    values, vectors = scipy.linalg.eigh(mean, subset_by_index=(n - rank, n - 1))
+    rest = (np.trace(mean) - values.sum()) / max(n - rank, 1)
+    noise = max(float(rest), 0.1 * float(values[0]), _LEAST_NOISE)
+    return vectors * np.sqrt(np.maximum(values - noise, noise)), noise
+
+
+class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
+    """Complete kernels from one low-rank factor that they share.
+
+    Use it before a classifier, for which it is at least the equal of `WishartCompletion` and
+    faster on many kernels, and where kernels say much the same. The output is positive
+    semi-definite, keeps all observed entries, and has unit diagonal where the input has.
+
+    Parameters
+    ----------
+    rank : int or "auto", default="auto"
+        Columns of the factor. "auto" is a third of the samples, at most 60.
+    tol : float, default=1e-3
+        Decrease of the negative log likelihood by an iteration, relative to its size, at which
+        to stop. The completed kernels are no better after more iterations, often worse.
+    max_iter : int, default=1000
+        Cap on the iterations.
+    verbose : int, default=0
+        Whether to print the progress.
+
+    Attributes
+    ----------
+    factor_ : ndarray of shape (n_train, rank)
+        The factor; nan for training samples without any kernel.
+    noise_ : float
+        Variance that the factor leaves, in units of the mean diagonal.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether `tol` was met.
+    history_ : tuple of CompletionStep
+        Negative log likelihood and its relative decrease, by iteration.
+    training_rows_ : TrainingRows
+        The training samples.
+    n_features_in_ : int
+        Number of kernels.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> stack = kq.ViewKernels().fit_transform(X)[:60]
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> kq.SharedFactorCompletion(10).fit_transform(stack).observed.all()
+    np.True_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **IterativeCompleter._parameter_constraints,
+        "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    }
+    _distance_name = "relative decrease of the objective"
+
+    def __init__(
+        self,
+        rank: int | str = "auto",
+        *,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
+        n = len(observed)
+        wanted = min(_LARGEST_RANK, max(1, n // 3)) if isinstance(self.rank, str) else self.rank
+        found = solve_shared_factor(
+            Z,
+            observed,
+            min(wanted, n),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            on_step=self._reporter(),
+        )
+        self._found, self._regressions = found, []
+        for kernel, present, statistics, unit in zip(
+            Z, observed.T, found.statistics, self._unit, strict=True
+        ):
+            W = found.factor[~present]
+            R = W @ statistics.uncertainty @ W.T + found.noise * np.eye(len(W))
+            coef = W @ statistics.scores.T
+            self._regressions.append(Regression.complete(kernel, present, coef, R, bool(unit)))
+        known = np.asarray(self.training_rows_.observed.any(axis=1))
+        self.factor_ = np.full((len(known), found.factor.shape[1]), np.nan)
+        self.factor_[known], self.noise_ = found.factor, found.noise
+        self._store_history(found.history)
+
+    def _complete_scaled_rows(
+        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray
+    ) -> None:
+        found = self._found
+        products = np.zeros((len(observed), found.factor.shape[1]))
+        for kernel, present, regression, statistics in zip(
+            rows, observed.T, self._regressions, found.statistics, strict=True
+        ):
+            products[present] += block(kernel, present, regression.present) @ statistics.scores
+        W, _ = regressed(products, observed, np.array([s.second for s in found.statistics]))
+        for m, (regression, statistics) in enumerate(
+            zip(self._regressions, found.statistics, strict=True)
+        ):
+            v, absent = regression.present, ~observed[:, m]
+            spread = W[absent] @ statistics.uncertainty
+            own[m, absent] = regression.complete_rows(
+                rows[m],
+                block(Z[m], v, v),
+                ~absent,
+                W[absent] @ statistics.scores.T,
+                spread @ found.factor[~v].T,
+                (spread * W[absent]).sum(axis=1) + found.noise,
+            )
