@@ -221,20 +221,21 @@ def fresh(results, directory, repetitions):
 
 def natural(results, directory, repetitions):
     """Compare accuracies where views are absent by nature."""
-    names, table = run(results, directory, NATURAL, (None,), 2 * repetitions, BASELINES)
+    names, table = run(results, directory, NATURAL, (None,), repetitions, BASELINES)
     if names:
         compare(names, table, BASELINES, (None,))
 
 
 def improvements(results, directory, repetitions):
     """Compare other completions, balanced classes and the pattern with the default."""
-    for group, ratios, least in (
-        (("quilt, one pass", "quilt, plain transfer", "quilt, zero filling"), RATIOS, repetitions),
-        (("quilt, Wishart", "quilt, shared factor"), (0.4, 0.8), max(repetitions // 2, 1)),
-        (("quilt, balanced", PATTERN), RATIOS, repetitions),
+    some, few = max(repetitions // 2, 1), max(repetitions // 4, 1)
+    for group, ratios, times in (
+        (("quilt, one pass", "quilt, plain transfer", "quilt, zero filling"), RATIOS, some),
+        (("quilt, Wishart", "quilt, shared factor"), (0.4, 0.8), few),
+        (("quilt, balanced", PATTERN), RATIOS, some),
     ):
         methods = (QUILT, *group)
-        names, table = run(results, directory, MAIN, ratios, least, methods)
+        names, table = run(results, directory, MAIN, ratios, times, methods)
         if not names:
             return
         compare(names, table, methods, ratios)
@@ -318,7 +319,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", default=os.environ.get("KERNELQUILT_DATA", ""))
     parser.add_argument("--results", default="quilt_results.jsonl")
-    parser.add_argument("--repetitions", type=int, default=4)
+    parser.add_argument("--repetitions", type=int, default=8)
     sections = {
         "accuracy": accuracy,
         "fresh": fresh,
