@@ -35,7 +35,12 @@ CLASSIFIERS = [
     kq.MaxMarginAbsentClassifier,
     kq.LocalizedMKLClassifier,
     kq.SampleAdaptiveMKLClassifier,
+    kq.MHKSClassifier,
+    kq.MultiKernelMHKSClassifier,
+    kq.MultiViewSVMClassifier,
 ]
+FOR_TWO_VIEWS = [kq.SVM2KClassifier]  # whose other contracts are in test_svm2k.py
+OWN_FUNCTIONS = (kq.MHKSClassifier, kq.MultiViewSVMClassifier)
 # the samples include one without any view, and not every method is sure to settle on them
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning"),
@@ -44,7 +49,7 @@ pytestmark = [
 VIEWS = {"a": [0, 1, 2], "b": [3, 4], "c": [5, 6, 7]}
 
 
-@parametrize_with_checks([classifier() for classifier in CLASSIFIERS])
+@parametrize_with_checks([classifier() for classifier in CLASSIFIERS + FOR_TWO_VIEWS])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -92,6 +97,11 @@ CONTAINERS = ["array", "frame", "views", "stack"]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
 
 
+def with_penalty(classifier, C):
+    """Return the penalty as a parameter, on the loss or the other way round on the norm."""
+    return {classifier._penalty: C if classifier._penalty == "C" else 1 / C}
+
+
 @every_classifier
 @pytest.mark.parametrize("kind", [*INPUTS, "multi_index"])
 def test_fit_and_predict(classifier, kind, samples):
@@ -101,7 +111,9 @@ def test_fit_and_predict(classifier, kind, samples):
     assert model.score(data, y) > 0.8
     assert model.decision_function(data).shape == (90, 3)
     assert model.weights_.shape == (3, 3)
-    assert model.dual_coef_.shape == (3, 90)
+    # where every kernel has a function of its own it has coefficients of its own
+    of_each_kernel = isinstance(model, OWN_FUNCTIONS)
+    assert model.dual_coef_.shape == ((3, 3, 90) if of_each_kernel else (3, 90))
     assert model.converged_
     assert (model.duality_gap_ >= -1e-12 * np.abs(model.objective_)).all()
     assert set(model.classes_) == {"x", "y", "z"}
@@ -139,8 +151,9 @@ def test_cross_validation(classifier, kind, samples):
 def test_grid_search(classifier, kind, samples):
     X, y = samples
     data, parameters = as_input(kind, X)
-    search = GridSearchCV(classifier(**parameters), {"C": [0.1, 10.0]}, cv=3, n_jobs=2).fit(data, y)
-    assert search.best_params_["C"] in (0.1, 10.0)
+    grid = {classifier._penalty: [0.1, 10.0]}
+    search = GridSearchCV(classifier(**parameters), grid, cv=3, n_jobs=2).fit(data, y)
+    assert search.best_params_[classifier._penalty] in (0.1, 10.0)
     assert search.predict(data).shape == y.shape
 
 
@@ -152,7 +165,7 @@ def test_meta_estimators(classifier, kind, samples):
     model = classifier(**parameters)
     calibrated = CalibratedClassifierCV(model, cv=3, ensemble=False).fit(data, y)
     np.testing.assert_allclose(calibrated.predict_proba(data).sum(axis=1), 1.0)
-    members = [("one", model), ("two", clone(model).set_params(C=10.0))]
+    members = [("one", model), ("two", clone(model).set_params(**with_penalty(classifier, 10.0)))]
     stacked = StackingClassifier(members, LogisticRegression(), cv=3).fit(data, y)
     assert stacked.score(data, y) > 0.8
     assert VotingClassifier(members).fit(data, y).score(data, y) > 0.8
@@ -165,11 +178,11 @@ def test_meta_estimators(classifier, kind, samples):
 def test_clone_and_pickle(classifier, kind, samples):
     X, y = samples
     data, parameters = as_input(kind, X)
-    model = classifier(C=3.0, **parameters).fit(data, y)
+    model = classifier(3.0, **parameters).fit(data, y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(data), model.decision_function(data))
     fresh = clone(model)
-    assert fresh.C == 3.0
+    assert fresh.get_params()[classifier._penalty] == 3.0
     with pytest.raises(NotFittedError):
         fresh.predict(data)
 
@@ -196,7 +209,8 @@ def test_pipelines(classifier, samples):
     )
     assert cross_val_score(from_views, data, y, cv=3).mean() > 0.6
     stack = kq.ViewKernels().fit_transform(data)
-    from_stack = make_pipeline(kq.CentreKernels(), kq.ScaleKernels("unit_trace"), classifier(C=100))
+    strong = classifier(**with_penalty(classifier, 100.0))
+    from_stack = make_pipeline(kq.CentreKernels(), kq.ScaleKernels("unit_trace"), strong)
     assert cross_val_score(from_stack, stack, y, cv=3).mean() > 0.6
     search = GridSearchCV(from_views, {"viewkernels__kernels": ["gaussian", "linear"]}, cv=3)
     assert search.fit(data, y).best_score_ > 0.6
@@ -276,7 +290,8 @@ def test_nothing_absent_equals_the_complete_method(classifier):
         kq.MaxMarginAbsentClassifier: (kq.UniformMKLClassifier, 3.0),
     }.get(classifier, (classifier, 1.0))
     one = classifier(views=VIEWS).fit(X, y)
-    other = complete(C).fit(kq.MultiView({k: X[:, c] for k, c in VIEWS.items()}), y)
+    counterpart = complete() if complete is classifier else complete(C)
+    other = counterpart.fit(kq.MultiView({k: X[:, c] for k, c in VIEWS.items()}), y)
     np.testing.assert_allclose(
         one.decision_function(X), other.decision_function(kq.as_views(X, VIEWS))
     )

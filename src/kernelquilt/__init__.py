@@ -1,6 +1,7 @@
 """Multiple kernel learning for multi-view data in which whole views are absent for some samples."""
 
 from kernelquilt import bounds, datasets, metrics
+from kernelquilt.cca import CCAFusion, NmCCA, solve_nmcca
 from kernelquilt.completion.auxiliary_em import AuxiliaryEMCompletion, solve_auxiliary_em
 from kernelquilt.completion.em import EMFill, solve_em_fill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
@@ -17,6 +18,7 @@ from kernelquilt.kernel_functions import (
     gaussian_bank,
 )
 from kernelquilt.kernels import KernelStack
+from kernelquilt.maps import EmpiricalKernelMap
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
 from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
 from kernelquilt.mkl.iterative_absent import (
@@ -28,6 +30,13 @@ from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mk
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier, solve_max_margin_absent
+from kernelquilt.mkl.mhks import (
+    MHKSClassifier,
+    MultiKernelMHKSClassifier,
+    solve_ho_kashyap,
+    solve_mhks,
+)
+from kernelquilt.mkl.multiview_svm import MultiViewSVMClassifier, solve_multiview_svm
 from kernelquilt.mkl.path import mkl_path
 from kernelquilt.mkl.penalized_absent import (
     PenalizedAbsentMKLClassifier,
@@ -36,12 +45,13 @@ from kernelquilt.mkl.penalized_absent import (
 from kernelquilt.mkl.ridge import LpMKLRidgeClassifier, solve_lp_mkl_ridge
 from kernelquilt.mkl.search import MKLSearchCV
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
+from kernelquilt.mkl.svm2k import SVM2KClassifier, solve_svm2k
 from kernelquilt.mkl.uniform import (
     ObservedFractionMKLClassifier,
     UniformMKLClassifier,
     solve_uniform_mkl,
 )
-from kernelquilt.preprocess import CentreKernels, ScaleKernels
+from kernelquilt.preprocess import CentreKernels, ScaleKernels, SelectKernels
 from kernelquilt.quilt import QuiltClassifier, QuiltRegressor
 from kernelquilt.solution import Solution
 from kernelquilt.view_kernels import ViewKernels
@@ -52,9 +62,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AuxiliaryEMCompletion",
+    "CCAFusion",
     "CentreKernels",
     "ConvexAbsentMKLClassifier",
     "EMFill",
+    "EmpiricalKernelMap",
     "Gaussian",
     "IterativeAbsentMKLClassifier",
     "Jaccard",
@@ -65,19 +77,25 @@ __all__ = [
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
     "LpMKLRidgeClassifier",
+    "MHKSClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
     "MaxMarginAbsentClassifier",
     "MeanFill",
     "MedianGaussian",
+    "MultiKernelMHKSClassifier",
     "MultiView",
+    "MultiViewSVMClassifier",
+    "NmCCA",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
     "QuiltClassifier",
     "QuiltRegressor",
+    "SVM2KClassifier",
     "SVTFill",
     "SampleAdaptiveMKLClassifier",
     "ScaleKernels",
+    "SelectKernels",
     "SharedFactorCompletion",
     "SimpleMKLClassifier",
     "Solution",
@@ -97,16 +115,21 @@ __all__ = [
     "solve_auxiliary_em",
     "solve_convex_absent_mkl",
     "solve_em_fill",
+    "solve_ho_kashyap",
     "solve_iterative_absent_mkl",
     "solve_localized_mkl",
     "solve_lp_mkl",
     "solve_lp_mkl_ridge",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
+    "solve_mhks",
+    "solve_multiview_svm",
+    "solve_nmcca",
     "solve_penalized_absent_mkl",
     "solve_sample_adaptive_mkl",
     "solve_shared_factor",
     "solve_simple_mkl",
+    "solve_svm2k",
     "solve_svt",
     "solve_transfer",
     "solve_uniform_mkl",

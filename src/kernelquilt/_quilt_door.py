@@ -45,12 +45,10 @@ class QuiltDoor(KernelDoor):
         if not isinstance(data, KernelStack) and isinstance(self.kernels, list | tuple):
             M *= len(self.kernels)
         self._check_memory(M, int(np.count_nonzero(targets.copies)))
-        stack = self._training_stack(data, targets.copies)
-        K, observed = stack.training_gram()
+        K, observed = self._training_gram(data, targets.copies)
         counts = observed[targets.copies > 0].sum(axis=0)
         used = counts >= LEAST_SAMPLES
-        self._check_counts(stack.names, counts, used)
-        self.kernel_names_ = stack.names
+        self._check_counts(self.kernel_names_, counts, used)
         self.used_kernels_ = np.flatnonzero(used)
         self.used_samples_ = np.flatnonzero((targets.copies > 0) & observed[:, used].any(axis=1))
         part = targets.part(self.used_samples_)
@@ -68,7 +66,7 @@ class QuiltDoor(KernelDoor):
             K,
             observed,
             part,
-            names=tuple(stack.names[m] for m in self.used_kernels_),
+            names=tuple(self.kernel_names_[m] for m in self.used_kernels_),
             completer=clone(completion),
             pattern=self.pattern,
             n_jobs=self.n_jobs,

@@ -218,6 +218,42 @@ class KernelStack:
         ids = positions if self._ids is None else self._ids[positions]
         return self._build(self._gram, ids, self._observed[positions])
 
+    def select(self, kernels: Iterable[int | str]) -> "KernelStack":
+        """Return the same rows of some of the kernels; no kernel is copied.
+
+        Parameters
+        ----------
+        kernels : iterable of int or str
+            Positions or names, in the order wanted.
+
+        Returns
+        -------
+        stack : KernelStack
+            Slices of one stack remain slices of one stack if the same kernels are selected.
+        """
+        positions = [self._position(kernel) for kernel in kernels]
+        names = check_names((self.names[m] for m in positions), len(positions), "kernel")
+        if not positions:
+            raise ValueError(f"select at least one of the {len(self.names)} kernels")
+        gram = self._gram
+        chosen: Sequence[Kernel] | Kernel = [gram.kernels[m] for m in positions]
+        if isinstance(gram.kernels, np.ndarray) and len(positions) == 1:
+            chosen = gram.kernels[positions[0] : positions[0] + 1]
+        diag = None if gram.diag is None else gram.diag[positions]
+        token = f"{gram.token}/{'.'.join(map(str, positions))}"
+        part = _Gram(chosen, names, diag, gram.square, gram.dtype, token)
+        return self._build(part, self._ids, self._observed[:, positions])
+
+    def _position(self, kernel: int | str) -> int:
+        if kernel in self.names:
+            return self.names.index(str(kernel))
+        M = len(self.names)
+        if isinstance(kernel, int | np.integer) and -M <= kernel < M:
+            return int(kernel) % M
+        raise ValueError(
+            f"there is no kernel {kernel!r} among the {M} kernels {quoted(self.names)}"
+        )
+
     def _with_observed(self, observed: BoolArray) -> "KernelStack":
         """Return the same rows of the same kernels with another mask of shape (n_rows, M)."""
         return self._build(self._gram, self._ids, observed)

@@ -1,4 +1,4 @@
-"""Centring and scaling of kernels, with statistics of observed training entries only."""
+"""Centring and scaling of kernels, with statistics of observed training entries, and selection."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -229,3 +229,81 @@ class ScaleKernels(_StackTransformer):
         kernel /= np.sqrt(own)[:, None]
         kernel /= columns
         return np.asarray(diag / own)
+
+
+class SelectKernels(TransformerMixin, BaseEstimator):
+    """Keep some of the kernels.
+
+    In a grid search it finds the best kernel, or the best pair of kernels::
+
+        svm = make_pipeline(SelectKernels(), UniformMKLClassifier())
+        GridSearchCV(svm, {"selectkernels__kernels": [[0], [1], [2]]})
+
+    Parameters
+    ----------
+    kernels : sequence of int or str, or None, default=None
+        Positions or names of the kernels to keep; None keeps all.
+
+    Attributes
+    ----------
+    kernel_names_ : tuple of str
+        Names of the kernels that are kept.
+    n_features_in_ : int
+        Number of kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelquilt.kernels import KernelStack
+    >>> from kernelquilt.preprocess import SelectKernels
+    >>> stack = KernelStack(np.ones((3, 4, 4)), names=["a", "b", "c"])
+    >>> SelectKernels(["c", "a"]).fit_transform(stack).names
+    ('c', 'a')
+    """
+
+    def __init__(self, kernels: Any = None) -> None:
+        self.kernels = kernels
+
+    def fit(self, X: Any, y: Any = None) -> "SelectKernels":
+        """Check that the kernels are there.
+
+        Parameters
+        ----------
+        X : KernelStack of shape (n, M), or array-like of shape (n, n, M)
+            Kernels.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : SelectKernels
+        """
+        stack = as_stack(X)
+        self.kernel_names_ = self._select(stack).names
+        self.n_features_in_ = len(stack.names)
+        return self
+
+    def transform(self, X: Any) -> KernelStack:
+        """Select the kernels.
+
+        Parameters
+        ----------
+        X : KernelStack of shape (n_rows, M), or array-like of shape (n_rows, n_train, M)
+            With the kernels that were there at fit.
+
+        Returns
+        -------
+        stack : KernelStack of shape (n_rows, number of kernels kept)
+            Not copied.
+        """
+        check_is_fitted(self, "kernel_names_")
+        return self._select(as_stack(X))
+
+    def _select(self, stack: KernelStack) -> KernelStack:
+        return stack if self.kernels is None else stack.select(self.kernels)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags

@@ -21,7 +21,7 @@ class Step:
     gap : float
         Duality gap, the best lower bound so far taken away from `objective`.
     n_solves : int
-        SVM solves used up to here.
+        Inner solves used up to here.
     """
 
     objective: float
@@ -71,6 +71,8 @@ class Solution:
         Last change that the outer loop saw.
     outer_tol : float or None
         Change that the outer loop had to get down to, None if there is none.
+    view_intercepts : ndarray of shape (M,) or None
+        Biases of the kernels, where each has a function of its own; `dual_coef` is then (M, n).
     """
 
     weights: NDArray[np.float64]
@@ -91,6 +93,7 @@ class Solution:
     margins: NDArray[np.float64] | None = None
     outer_change: float = 0.0
     outer_tol: float | None = None
+    view_intercepts: NDArray[np.float64] | None = None
 
     @property
     def duality_gap(self) -> float:

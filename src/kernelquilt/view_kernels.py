@@ -177,7 +177,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
             block = data[data.names[self.kernel_views_[m]]]
             for start in range(0, len(rows), _DIAGONAL_BLOCK):
                 part = rows[start : start + _DIAGONAL_BLOCK]
-                diag[m, part] = np.diagonal(_call(name, kernel, block[part], block[part]))
+                diag[m, part] = np.diagonal(call_kernel(name, kernel, block[part], block[part]))
         return KernelStack._computed(
             self._stacked(data), observed, self.kernel_names_, square=False, diag=diag
         )
@@ -247,7 +247,8 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         kernel : ndarray of shape (n_rows, n_columns)
         """
         view, name = data.names[self.kernel_views_[m]], self.kernel_names_[m]
-        values = _call(name, self.kernels_[m], data[view], self.training_views_[view][columns])
+        block = self.training_views_[view][columns]
+        values = call_kernel(name, self.kernels_[m], data[view], block)
         check_finite(values, name, _REMEDY)
         return values
 
@@ -295,7 +296,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
                 direct = out.shape == squared.shape and out.dtype == squared.dtype
                 values = kernel.of_squared_distances(squared, out=out if direct else None)
             else:
-                values = _call(name, kernel, A, B)
+                values = call_kernel(name, kernel, A, B)
             check_finite(values, name, _REMEDY)
             if values is not out:
                 out[np.ix_(rows, cols)] = values
@@ -360,7 +361,8 @@ def _fit_kernels(kernels: list[Any], A: FloatArray, sample_weight: FloatArray | 
             kernel.fit(A, **({} if sample_weight is None else {"sample_weight": sample_weight}))
 
 
-def _call(name: str, kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
+def call_kernel(name: str, kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return the similarities (len(A), len(B)) of a kernel function; errors name it."""
     try:
         values = np.asarray(kernel(A, B), dtype=np.float64)
     except ValueError as error:

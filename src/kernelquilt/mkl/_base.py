@@ -59,6 +59,7 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclas
     }
 
     _same_weights_for_all: ClassVar[bool] = True  # samples have the same kernel weights
+    _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
     # what the kernels depend on, and a path of solves cannot vary
     _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
 
@@ -94,10 +95,8 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclas
         y, weight = self._check_targets(data, y, sample_weight)
         classes, codes = np.unique(y, return_inverse=True)
         self._check_two_classes(classes, codes, weight)
-        stack = self._training_stack(data, weight)
-        K, observed = stack.training_gram()
+        K, observed = self._training_gram(data, weight)
         self.classes_ = classes
-        self.kernel_names_ = stack.names
         weight = self._without_empty(codes, weight, observed)
         features = self._gate_features(data, K, observed, weight)
         return Prepared(K, observed, classes, codes, weight, features)
@@ -107,8 +106,7 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclas
         signs = list(signs_of(data.codes, len(data.classes), self.multi_class))
         if len(signs) > 1 and getattr(self, "weights", "per_class") == "shared":
             signs = [np.array(signs)]
-        factor = self._class_factors(data.classes, data.codes, data.sample_weight)
-        penalty = self.C * factor[data.codes] * data.sample_weight
+        penalty = self._penalties(data)
         problems = [
             BinaryProblem(
                 data.K,
@@ -133,8 +131,11 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclas
         self._store([final for _, final in fits])
         self.converged_ = all(solution.converged for stages in fits for solution in stages)
         self._warn_if_indefinite(learned)
-        warn_unless_converged(type(self).__name__, learned, getattr(self, "max_iter", None))
+        self._warn_unless_converged(learned)
         return learned
+
+    def _warn_unless_converged(self, solutions: list[Solution]) -> None:
+        warn_unless_converged(type(self).__name__, solutions, getattr(self, "max_iter", None))
 
     def _learn(
         self, problem: BinaryProblem, on_step: Callable[[Step], None] | None
@@ -198,8 +199,8 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclas
         K: NDArray[np.floating],
         observed: BoolArray,
         weight: Floats,
-    ) -> Floats | None:
-        """Return what a subclass has to know of the samples beside their kernels, (n, d)."""
+    ) -> Any:
+        """Return what a subclass has to know of the samples beside their kernels."""
         return None
 
     def _scores(self, rows: Any) -> Floats:
@@ -235,6 +236,15 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclas
         views = self.view_kernels_
         observed = rows.observed if views is None else views.kernel_observed(rows)
         return norms, largest, np.count_nonzero(observed, axis=0)
+
+    def _penalties(self, data: Prepared) -> Floats:
+        """Return the penalty of each sample."""
+        return self.C * self._class_factors(data) * data.sample_weight
+
+    def _class_factors(self, data: Prepared) -> Floats:
+        """Return the class weight of each sample."""
+        factor = self._factors_of_classes(data.classes, data.codes, data.sample_weight)
+        return np.asarray(factor[data.codes])
 
     def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
         if not self.verbose:

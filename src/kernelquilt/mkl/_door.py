@@ -72,6 +72,14 @@ class KernelDoor:
         check_classification_targets(y)
         return y
 
+    def _training_gram(
+        self, data: MultiView | KernelStack, weight: Floats
+    ) -> tuple[NDArray[np.floating], BoolArray]:
+        """Return the kernels (M, n, n) and the mask (n, M), and keep the names of the kernels."""
+        stack = self._training_stack(data, weight)
+        self.kernel_names_ = stack.names
+        return stack.training_gram()
+
     def _training_stack(self, data: MultiView | KernelStack, weight: Floats) -> KernelStack:
         """Return the training kernels and keep what prediction needs of them."""
         if isinstance(data, KernelStack):
@@ -149,7 +157,7 @@ class ClassifierDoor(KernelDoor):
             )
         return weight
 
-    def _class_factors(self, classes: NDArray[Any], codes: Any, weight: Floats) -> Floats:
+    def _factors_of_classes(self, classes: NDArray[Any], codes: Any, weight: Floats) -> Floats:
         """Return the factor (n_classes,) on the penalty of each class."""
         if self.class_weight == "balanced":
             totals = np.bincount(codes, weight)

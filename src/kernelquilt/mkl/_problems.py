@@ -16,10 +16,14 @@ Floats = NDArray[np.float64]
 
 
 class Start(NamedTuple):
-    """Where a solver may start: weights (M,) and signed duals of the shape of y, or None."""
+    """Where a solver may start: weights (M,) and signed duals of the shape of y, or None.
+
+    Where each kernel has a function of its own, the duals are (M, n) and the biases (M,).
+    """
 
     weights: Floats | None
     dual_coef: Floats | None
+    view_intercepts: Floats | None = None
 
 
 class BinaryProblem(NamedTuple):
@@ -39,8 +43,8 @@ class BinaryProblem(NamedTuple):
         How often each sample counts in a mean over the samples, 0 for those left out.
     start : Start
         Where the solver may start.
-    features : ndarray of shape (n, d), or None
-        Inputs of the gates, for methods that weigh kernels sample by sample.
+    features : object, or None
+        What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
     """
 
     K: NDArray[np.floating]
@@ -49,7 +53,7 @@ class BinaryProblem(NamedTuple):
     C: Floats
     sample_weight: Floats
     start: Start = Start(None, None)
-    features: Floats | None = None
+    features: Any = None
 
     @property
     def allowed(self) -> BoolArray:
@@ -73,8 +77,8 @@ class Prepared(NamedTuple):
         Position of the label of each sample in `classes`.
     sample_weight : ndarray of shape (n,)
         Weight of each sample, 0 for those without any view.
-    features : ndarray of shape (n, d), or None
-        Inputs of the gates, for methods that weigh kernels sample by sample.
+    features : object, or None
+        What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
     """
 
     K: NDArray[np.floating]
@@ -82,7 +86,7 @@ class Prepared(NamedTuple):
     classes: NDArray[Any]
     codes: NDArray[np.intp]
     sample_weight: Floats
-    features: Floats | None = None
+    features: Any = None
 
 
 def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:

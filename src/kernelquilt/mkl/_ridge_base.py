@@ -134,7 +134,7 @@ class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metacl
             classes, codes = np.unique(y, return_inverse=True)
             self._check_two_classes(classes, codes, weight)
             weight = self._without_empty(codes, weight, data.observed)
-            factor = self._class_factors(classes, codes, weight)
+            factor = self._factors_of_classes(classes, codes, weight)
             self.classes_ = classes
             Y = class_targets(codes, len(classes))
             self._learn(data, Targets(Y, codes, weight, factor[codes] * weight))

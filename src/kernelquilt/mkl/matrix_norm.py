@@ -292,7 +292,7 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
             "K": problem.K, "y": problem.y, "C": problem.C, "allowed": problem.allowed,
             "tol": self.tol, "max_iter": self.max_iter,
         }  # fmt: skip
-        weights, dual_coef = problem.start
+        weights, dual_coef = problem.start[:2]
         start = None
         if self.init == "lp":
             start = solve_lp_mkl(p=self.p, dual_coef=dual_coef, **problem_and_limits)

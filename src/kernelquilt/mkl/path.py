@@ -27,9 +27,10 @@ def mkl_path(
     *,
     Cs: ArrayLike,
     ps: ArrayLike | None = None,
+    lams: ArrayLike | None = None,
     sample_weight: Any = None,
 ) -> list[Any]:
-    """Fit a classifier for several values of C, and of p if it has one, with warm starts.
+    """Fit a classifier for several values of C, and of p or lam if it has one, with warm starts.
 
     Parameters
     ----------
@@ -38,14 +39,17 @@ def mkl_path(
     X, y, sample_weight
         Training data, as in the ``fit`` of the classifier.
     Cs : array-like of shape (n_C,)
-        Penalties, fitted in this order; ascending is fastest.
+        Penalties `C`, or `c` of the MHKS family, fitted in this order; ascending is fastest.
     ps : array-like of shape (n_p,), default=None
         Exponents; all penalties are fitted for each of them.
+    lams : array-like of shape (n_lam,), default=None
+        Penalties `lam`; all of the others are fitted for each of them.
 
     Returns
     -------
     models : list of fitted classifiers
-        One for each p and C, C varying fastest. They share what they keep of the training data.
+        One for each lam, p and C, C varying fastest. They share what they keep of the training
+        data.
 
     Examples
     --------
@@ -55,12 +59,21 @@ def mkl_path(
     >>> [model.C for model in models]
     [0.1, 1.0, 10.0]
     """
-    grid: list[dict[str, float]] = [{"C": float(C)} for C in np.ravel(Cs)]
-    if ps is not None:
-        grid = [{"p": float(p), **point} for p in np.ravel(ps) for point in grid]
+    _check_has_path(estimator)
+    grid: list[dict[str, float]] = [{estimator._penalty: float(C)} for C in np.ravel(Cs)]
+    for name, values in (("p", ps), ("lam", lams)):
+        if values is not None:
+            grid = [{name: float(value), **point} for value in np.ravel(values) for point in grid]
     if not grid:
-        raise ValueError("Cs and ps must hold at least one value each")
-    return [model for model, _ in path_fits(estimator, X, y, grid, sample_weight)]
+        raise ValueError("Cs, ps and lams must hold at least one value each")
+    # there and back, so that the next candidate is always a neighbour
+    rows = np.arange(len(grid)).reshape(-1, np.size(Cs))
+    if lams is not None:
+        rows[1::2] = rows[1::2, ::-1]
+    order = rows.ravel()
+    fits = path_fits(estimator, X, y, [grid[k] for k in order], sample_weight)
+    models = {int(k): model for k, (model, _) in zip(order, fits, strict=True)}
+    return [models[k] for k in range(len(grid))]
 
 
 def path_fits(
@@ -71,11 +84,7 @@ def path_fits(
     sample_weight: Any,
 ) -> Iterator[tuple[BaseMKLClassifier, float]]:
     """Yield a fitted model and its seconds for each candidate, each started from the one before."""
-    if not isinstance(estimator, BaseMKLClassifier):
-        raise ValueError(
-            "a path is of classifiers of this package, got "
-            f"{type(estimator).__name__}; MKLSearchCV takes pipelines that end with one too"
-        )
+    _check_has_path(estimator)
     door = clone(estimator)
     door._validate_params()
     begun = time.perf_counter()
@@ -95,6 +104,14 @@ def path_fits(
         begun = time.perf_counter()
 
 
+def _check_has_path(estimator: Any) -> None:
+    if not isinstance(estimator, BaseMKLClassifier):
+        raise ValueError(
+            "a path is of classifiers of this package, got "
+            f"{type(estimator).__name__}; MKLSearchCV takes pipelines that end with one too"
+        )
+
+
 def _starts(
     before: Mapping[str, Any], solutions: list[Solution], candidate: Mapping[str, Any]
 ) -> list[Start] | None:
@@ -104,9 +121,11 @@ def _starts(
     another set of weights.
     """
     changed = {name for name in candidate if candidate[name] != before.get(name)}
-    if not changed <= {"C", "C_weights", "p", "r"}:
+    own_functions = solutions[0].view_intercepts is not None
+    if not changed <= ({"c", "lam"} if own_functions else {"C", "C_weights", "p", "r"}):
         return None
     same_set = changed <= {"C", "C_weights"}
     return [
-        Start(solution.weights if same_set else None, solution.dual_coef) for solution in solutions
+        Start(solution.weights if same_set else None, solution.dual_coef, solution.view_intercepts)
+        for solution in solutions
     ]

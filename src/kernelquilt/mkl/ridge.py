@@ -262,9 +262,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.verbose = verbose
 
     def _learn(self, data: MultiView | KernelStack, targets: Targets) -> None:
-        stack = self._training_stack(data, targets.copies)
-        K, observed = stack.training_gram()
-        self.kernel_names_ = stack.names
+        K, observed = self._training_gram(data, targets.copies)
         seen = observed[targets.copies > 0].any(axis=0)
         exponents = np.atleast_1d(np.asarray(self.p, dtype=np.float64))
         fits: list[tuple[float, Solution, RidgeMachine]] = Parallel(self.n_jobs, prefer="threads")(
