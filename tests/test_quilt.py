@@ -429,6 +429,31 @@ class TestQuilt:
         with pytest.raises(ValueError, match="completion"):
             kq.QuiltClassifier(completion="zero").fit(X[:, :2][:5], y[:5])
 
+    @pytest.mark.parametrize("estimator", [kq.QuiltClassifier, kq.LpMKLRidgeClassifier])
+    def test_an_indefinite_kernel_is_named(self, estimator):
+        A = np.random.default_rng(0).standard_normal((40, 40))
+        stack = kq.KernelStack([np.eye(40), A + A.T], names=["good", "bad"])
+        with pytest.raises(ValueError, match="'bad' is not positive semi-definite"):
+            estimator().fit(stack, np.arange(40) % 2)
+
+    def test_a_pattern_that_tells_the_class(self):
+        rng = np.random.default_rng(0)
+        y = np.arange(120) % 3
+        blocks = {name: rng.standard_normal((120, 3)) for name in "abcd"}
+        observed = rng.random((120, 4)) < 0.6
+        observed[:, 0] = True
+        observed[:, 1] = rng.random(120) < np.where(y == 0, 0.95, 0.1)
+        X = kq.MultiView(blocks, observed)
+        train, test = np.arange(80), np.arange(80, 120)
+        blind = kq.QuiltClassifier().fit(X[train], y[train])
+        seeing = kq.QuiltClassifier(pattern=True).fit(X[train], y[train])
+        assert blind.pattern_reliability_ == 0
+        assert seeing.pattern_reliability_ > 0
+        assert seeing.score(X[test], y[test]) > blind.score(X[test], y[test]) + 0.1
+        alone = np.vstack([seeing.predict_proba(X[[i]]) for i in test])
+        np.testing.assert_allclose(alone, seeing.predict_proba(X[test]), atol=1e-10)
+        assert kq.QuiltRegressor(pattern=True).fit(X, (y == 0) * 1.0).loo_score_ > 0.3
+
     def test_too_many_samples_are_refused_before_kernels_are_made(self):
         with pytest.raises(ValueError, match=r"1 kernels of 40000 samples.*LateFusionClassifier"):
             kq.QuiltClassifier().fit(np.zeros((40_000, 1)), np.arange(40_000) % 2)

@@ -61,7 +61,7 @@ class QuiltDoor(KernelDoor):
             completion = TransferFill(
                 weighting="loo", n_passes=2, constant=0.0, unit_diagonal=False
             )
-        self._unit_diagonals = _constant_diagonals(K, observed)
+        self._known_diagonals = _constant_diagonals(K, observed)
         self.quilt_: Quilt = fit_quilt(
             K,
             observed,
@@ -145,15 +145,17 @@ class QuiltDoor(KernelDoor):
         diag = rows.diag_of_rows(self.training_rows_)  # type: ignore[arg-type]
         if diag is not None:
             return diag
-        if np.isnan(self._unit_diagonals).any():
-            unknown = [self.quilt_.names[m] for m in np.flatnonzero(np.isnan(self._unit_diagonals))]
+        if np.isnan(self._known_diagonals).any():
+            unknown = [
+                self.quilt_.names[m] for m in np.flatnonzero(np.isnan(self._known_diagonals))
+            ]
             raise ValueError(
                 f"k(x, x) of the {len(rows)} new samples is needed for the kernels "
                 f"{quoted(unknown)}; give it as diag= of the KernelStack, slice training and new "
                 "samples from one stack, or scale kernels to unit diagonal"
             )
         diag = np.zeros((len(self.kernel_names_), len(rows)))
-        diag[self.used_kernels_] = self._unit_diagonals[:, None]
+        diag[self.used_kernels_] = self._known_diagonals[:, None]
         return diag
 
 

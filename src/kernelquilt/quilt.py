@@ -242,7 +242,9 @@ class QuiltRegressor(QuiltDoor, RegressorMixin, BaseEstimator):
             spread = float(np.sqrt(np.average(np.square(y - self.mean_), weights=copies)))
             self.scale_ = spread if spread > 1e-12 * abs(self.mean_) else 1.0
             Y = ((y - self.mean_) / self.scale_)[:, None]
-            part = self._fit_quilt(data, Targets(Y, np.zeros(len(y), np.intp), copies, copies))
+            targets = Targets(Y, np.zeros(len(y), np.intp), copies, copies)
+            with self._naming_indefinite(data):
+                part = self._fit_quilt(data, targets)
             loo = self.quilt_.early_loo, self.quilt_.late_loo
             early, late = (
                 solve_linear_stack(scores[:, :, 0], part.Y[:, 0], sample_weight=part.weight)

@@ -5,6 +5,7 @@ A subclass has the parameters `kernels` and `views`, and says what it does with 
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,23 @@ class KernelDoor:
         if self.view_kernels_ is None:
             return rows.cross_kernels(self.training_rows_, needed)
         return self.view_kernels_.iter_kernels(rows, needed)
+
+    @contextmanager
+    def _naming_indefinite(self, data: MultiView | KernelStack) -> Iterator[None]:
+        """Turn a factorisation that fails into an error that names the kernel."""
+        try:
+            yield
+        except np.linalg.LinAlgError as error:
+            stack = (
+                data
+                if isinstance(data, KernelStack)
+                else ViewKernels(self.kernels).fit_transform(data)
+            )
+            stack.check_psd()
+            raise ValueError(
+                f"the {len(stack.names)} kernels of {len(data)} samples are too ill-conditioned: "
+                f"{error}; scale them, or choose other kernels"
+            ) from error
 
     def _weights_of_seen(self, weight: Floats, observed: BoolArray) -> Floats:
         """Return the sample weights with 0 for samples that have no view, with a warning."""

@@ -137,7 +137,8 @@ class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metacl
             factor = self._factors_of_classes(classes, codes, weight)
             self.classes_ = classes
             Y = class_targets(codes, len(classes))
-            self._learn(data, Targets(Y, codes, weight, factor[codes] * weight))
+            with self._naming_indefinite(data):
+                self._learn(data, Targets(Y, codes, weight, factor[codes] * weight))
         return self
 
     def decision_function(self, X: Any) -> Floats:
