@@ -2,8 +2,8 @@
 
 Run with ``python benchmarks/quilt.py --data-dir DIRECTORY`` (or the variable KERNELQUILT_DATA); see
 ``quilt_protocol.py`` for the data sets. ``--sections`` chooses among accuracy, complete,
-fresh, natural, improvements, mnar and timing. Figures of cells are kept in ``--results`` (lines of JSON), so that a
-run that was stopped goes on where it was; remove the file to start again.
+fresh, natural, improvements, mnar and timing. Figures of cells are kept in ``--results`` (lines of
+JSON), so that a run that was stopped goes on where it was; remove the file to start again.
 """
 
 import argparse
