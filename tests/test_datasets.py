@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score, train_test_split
 
-from kernelquilt.datasets import load_example, make_absent, make_multiview
+from kernelquilt.datasets import load_example, make_absent, make_multiview, make_toy_kernels
 from kernelquilt.kernels import KernelStack
+from kernelquilt.metrics import alignment
 from kernelquilt.views import MultiView, as_views
 
 nan = np.nan
@@ -352,3 +353,35 @@ class TestContainers:
         train, test, _, _ = train_test_split(make_absent(X, 0.3, random_state=0), y, stratify=y)
         assert (train.observed.sum(axis=1) == 2).all()
         assert (test.observed.sum(axis=1) == 2).all()
+
+
+class TestToyKernels:
+    @pytest.mark.parametrize("kind", ["TOYL", "TOYG5", "TOYG1", "TOYG0.1", "TOYLG1"])
+    def test_unit_diagonal_and_psd(self, kind):
+        stack = make_toy_kernels(kind, 40, random_state=0).check_psd()
+        assert stack.shape == (40, 5)
+        np.testing.assert_array_equal(stack.diag, 1.0)
+        assert stack.observed.all()
+
+    def test_kinds_of_kernels(self):
+        linear, mixed, gaussian = (
+            make_toy_kernels(kind, 60, random_state=0).gram()
+            for kind in ("TOYL", "TOYLG1", "TOYG1")
+        )
+        ranks = [np.linalg.matrix_rank(kernel, tol=1e-8) for kernel in linear]
+        assert ranks == [5, 5, 10, 10, 10]
+        np.testing.assert_array_equal(mixed[:3], linear[:3])
+        np.testing.assert_array_equal(mixed[3:], gaussian[3:])
+
+    def test_groups_share_their_coefficients(self):
+        stack = make_toy_kernels("TOYG1", 200, random_state=0)
+        related = np.array([alignment(stack, kernel) for kernel in stack.gram()])
+        across = related[:2, 2:].max()
+        assert related[0, 1] > 2 * across
+        assert related[2:, 2:].min() > 2 * across
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"kind must be one of TOYL, .* got 'TOY'"):
+            make_toy_kernels("TOY")
+        with pytest.raises(ValueError, match="at least 10, got 5"):
+            make_toy_kernels("TOYL", 5)

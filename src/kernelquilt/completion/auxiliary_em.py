@@ -11,14 +11,16 @@ and b is found by EM, which never increases tr(C_vv^-1 K_vv) + log det C_vv:
     M:  b_j = v_j' Kh v_j.    (2)
 
 Tsuda, Akaho and Asai, "The em algorithm for kernel matrix completion with auxiliary data", JMLR
-2003. The floor b_min is ours: without it singular kernels end the iteration. A new sample x gets
-coordinates u_j = k_a(x, .) v_j / l_j, with l_j the eigenvalues of kernel a that are not negligible,
-and C(x, .) = sum_j (b_j - b_min) u_j v_j'.
+2003. Two things are ours: the floor b_min, without which singular kernels end the iteration, and
+one b, the mean of (2), for all eigenvectors whose eigenvalue is negligible, which are arbitrary
+otherwise. A new sample x gets coordinates u_j = k_a(x, .) v_j / l_j for the other eigenvalues l_j,
+and C(x, .) = sum_j b_j u_j v_j'.
 
 | symbol | code |
 |---|---|
 | v_j, l_j | ``vectors[:, j]``, ``values[j]`` |
 | b, b_min | ``spectrum``, ``_LEAST`` |
+| u | ``coordinates`` |
 """
 
 import warnings
@@ -80,7 +82,7 @@ def solve_auxiliary_em(
         Entries of absent samples are not used.
     present : ndarray of bool of shape (n,)
     values : ndarray of shape (n,)
-        Where to start, the eigenvalues of the auxiliary kernel.
+        The eigenvalues of the auxiliary kernel, in ascending order; where to start.
     vectors : ndarray of shape (n, n)
         Its eigenvectors.
     tol : float, default=1e-4
@@ -96,7 +98,8 @@ def solve_auxiliary_em(
     """
     v, h = present, ~present
     known = block(K, v, v).astype(np.float64)
-    b = np.maximum(values, _LEAST)
+    negligible = values <= _NEGLIGIBLE * values[-1]
+    b = np.maximum(np.where(negligible, 0.0, values), _LEAST)
     history: list[CompletionStep] = []
     value = np.inf
     while True:
@@ -118,6 +121,7 @@ def solve_auxiliary_em(
         projected = vectors[v] + coef.T @ vectors[h]
         b = (projected * (known @ projected)).sum(axis=0)
         b += (vectors[h] * (residual @ vectors[h])).sum(axis=0)
+        b[negligible] = b[negligible].mean() if negligible.any() else 0.0
         b = np.maximum(b, _LEAST)
 
 
@@ -265,9 +269,8 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
         if model is not None and having.any():
             a, found, _ = model
             u, (_, vectors) = coordinates[a][having], self._spectra[a]
-            excess = found.spectrum - _LEAST
-            C = (u * excess) @ vectors.T
-            total = (u**2 * excess).sum(axis=1) + _LEAST
+            C = (u * found.spectrum) @ vectors.T
+            total = (u**2 * found.spectrum).sum(axis=1) + _LEAST
             chosen = having[absent]
             x[chosen] = scipy.linalg.cho_solve(
                 (found.factor, True), C[:, v].T, check_finite=False

@@ -52,9 +52,9 @@ def make_toy_kernels(
 
     Notes
     -----
-    Section 6.1 of "Multi-view kernel completion", Machine Learning 2017. It leaves open how widths
-    enter, and the range of the coefficients. The kernels that were published with the paper differ
-    from this recipe: they have 50 samples, linear ones of rank 5, and groups of other views.
+    The recipe of "Multi-view kernel completion", Machine Learning 2017, which leaves open how
+    widths enter, and the range of the coefficients. The kernels that were published with the
+    paper differ from it: they have 50 samples, linear kernels of rank 5, and other groups.
 
     Examples
     --------
