@@ -48,17 +48,17 @@ def load(directory, name):
         blocks = {v: np.sqrt(block) for v, block in blocks.items()}
     if name == "flower17_features":
         blocks = {v: np.sqrt(b) if v in HISTOGRAMS else b for v, b in blocks.items()}
-    if name == "cll_multiomics":
-        blocks = {v: _filled_cells(block) for v, block in blocks.items()}
     return {v: block[keep] for v, block in blocks.items()}, y[keep]
 
 
-def _filled_cells(block):
-    """Fill single NaN cells of rows that are there by the mean of the column."""
+def _filled_cells(block, train):
+    """Fill single NaN cells of rows that are there by the mean of the column in training rows."""
     absent = np.isnan(block).all(axis=1)
-    filled = np.where(np.isnan(block), np.nanmean(block, axis=0), block)
-    filled[absent] = np.nan
-    return filled
+    if np.isnan(block[~absent]).any():
+        known = np.intersect1d(train, np.flatnonzero(~absent))
+        block = np.where(np.isnan(block), np.nanmean(block[known], axis=0), block)
+        block[absent] = np.nan
+    return block
 
 
 def kernels_of(name):
@@ -93,7 +93,8 @@ def cell(directory, name, ratio, repetition, mechanism="mcar"):
     train, test = train_test_split(
         np.arange(len(y)), train_size=0.6, stratify=y, random_state=1000 + repetition
     )
-    return kq.MultiView(blocks, observed), y, train, test
+    filled = {v: _filled_cells(block, train) for v, block in blocks.items()}
+    return kq.MultiView(filled, observed), y, train, test
 
 
 def stack_of(X, name, train):
