@@ -236,7 +236,7 @@ def natural(results, directory, repetitions):
     for method in BASELINES[1:]:
         lead = ours - 100 * values(table, method, "accuracy")[:, 0]
         half = stats.t.ppf(0.975, repetitions - 1) * lead.std(axis=1, ddof=1) / repetitions**0.5
-        each = ", ".join(f"{m:+.1f} +- {h:.1f}" for m, h in zip(lead.mean(axis=1), half))
+        each = ", ".join(f"{m:+.1f} +- {h:.1f}" for m, h in np.column_stack([lead.mean(1), half]))
         print(f"         quilt minus {method}, by set: {each} (over overlapping repetitions)")
 
 
