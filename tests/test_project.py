@@ -26,7 +26,7 @@ LAYERS = [
     {"cli"},
     {"experiments"},
     {"inspection"},
-    {"quilt", "cca", "cca_fusion"},
+    {"quilt", "_quilt", "_quilt_door", "cca", "cca_fusion"},
     {"mkl", "completion", "datasets", "bounds"},
     {
         "kernels",

@@ -20,7 +20,13 @@ from kernelquilt.completion.sparse_basis import sparse_basis
 from kernelquilt.completion.svt import SVTFill, solve_svt
 from kernelquilt.completion.transfer import TransferFill, solve_transfer
 from kernelquilt.completion.wishart import WishartCompletion
-from kernelquilt.kernel_functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
+from kernelquilt.kernel_functions import (
+    Gaussian,
+    Jaccard,
+    LatentSemantic,
+    MedianGaussian,
+    gaussian_bank,
+)
 from kernelquilt.kernels import KernelStack
 from kernelquilt.maps import EmpiricalKernelMap
 from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier, solve_sample_adaptive_mkl
@@ -29,6 +35,7 @@ from kernelquilt.mkl.iterative_absent import (
     IterativeAbsentMKLClassifier,
     solve_iterative_absent_mkl,
 )
+from kernelquilt.mkl.late import LateFusionClassifier
 from kernelquilt.mkl.localized import LocalizedMKLClassifier, solve_localized_mkl
 from kernelquilt.mkl.lp import LpMKLClassifier, solve_lp_mkl
 from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
@@ -41,6 +48,7 @@ from kernelquilt.mkl.penalized_absent import (
     PenalizedAbsentMKLClassifier,
     solve_penalized_absent_mkl,
 )
+from kernelquilt.mkl.ridge import LpMKLRidgeClassifier, solve_lp_mkl_ridge
 from kernelquilt.mkl.search import MKLSearchCV
 from kernelquilt.mkl.simple import SimpleMKLClassifier, solve_simple_mkl
 from kernelquilt.mkl.svm2k import SVM2KClassifier, solve_svm2k
@@ -50,6 +58,7 @@ from kernelquilt.mkl.uniform import (
     solve_uniform_mkl,
 )
 from kernelquilt.preprocess import CentreKernels, ScaleKernels, SelectKernels
+from kernelquilt.quilt import QuiltClassifier, QuiltRegressor
 from kernelquilt.solution import Solution
 from kernelquilt.view_kernels import ViewKernels
 from kernelquilt.view_transformer import ViewTransformer
@@ -72,21 +81,26 @@ __all__ = [
     "Jaccard",
     "KNNFill",
     "KernelStack",
+    "LateFusionClassifier",
     "LatentFactorCompletion",
     "LatentSemantic",
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
+    "LpMKLRidgeClassifier",
     "MHKSClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
     "MaxMarginAbsentClassifier",
     "MeanFill",
+    "MedianGaussian",
     "MultiKernelMHKSClassifier",
     "MultiView",
     "MultiViewSVMClassifier",
     "NmCCA",
     "ObservedFractionMKLClassifier",
     "PenalizedAbsentMKLClassifier",
+    "QuiltClassifier",
+    "QuiltRegressor",
     "SDPCompletion",
     "SVM2KClassifier",
     "SVTFill",
@@ -118,6 +132,7 @@ __all__ = [
     "solve_latent_factors",
     "solve_localized_mkl",
     "solve_lp_mkl",
+    "solve_lp_mkl_ridge",
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
     "solve_mhks",

@@ -7,12 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kernelquilt import __version__
 from kernelquilt.datasets import load_example
 from kernelquilt.experiments.demo import (
     DROP,
     METHODS,
     PENALTY,
+    SELF_TUNED,
     Plan,
     Row,
     compile_solvers,
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     import click
     from rich.console import Console
     from rich.table import Table
+
+
+WEIGHTED = (*SELF_TUNED, "SimpleMKL", "C-AMKL")
 
 
 def _table(rows: list[Row], plus_minus: str) -> "Table":
@@ -43,23 +49,30 @@ def _table(rows: list[Row], plus_minus: str) -> "Table":
             cells = [
                 f"{row.mean('n_train'):.0f}",
                 f"{100 * row.scores.mean():.1f} {plus_minus} {100 * row.scores.std():.1f}",
-                f"{max(fit.largest_gap for fit in row.fits):.0e}"
-                + ("" if all(fit.converged for fit in row.fits) else "*"),
+                _gap(row),
                 f"{1000 * row.mean('seconds'):.0f}",
                 " ".join(f"{100 * weight:.0f}" for weight in row.mean("mean_weights"))
-                if row.method == "SimpleMKL"
+                if row.method in WEIGHTED
                 else "",
             ]
         table.add_row(f"{row.absent:.0%}" if first else "", row.method, *cells, end_section=last)
     return table
 
 
+def _gap(row: Row) -> str:
+    largest = max(fit.largest_gap for fit in row.fits)
+    if np.isnan(largest):
+        return ""
+    return f"{largest:.0e}" + ("" if all(fit.converged for fit in row.fits) else "*")
+
+
 def _notes(rows: list[Row], plan: Plan, view_names: tuple[str, ...]) -> Iterator[str]:
     """Explain the columns of the table."""
     yield (
         f"accuracy: % of {plan.n_test} test samples, mean and standard deviation of "
-        f"{plan.n_splits} splits, all with C = {PENALTY:g}, not tuned; gap: largest relative "
-        f"duality gap; weights: % for {', '.join(view_names)}, mean of the one-vs-rest problems."
+        f"{plan.n_splits} splits; quilt and late fusion tune themselves, the others have "
+        f"C = {PENALTY:g}; gap: largest relative duality gap; weights: % for "
+        f"{', '.join(view_names)}, mean of the one-vs-rest problems."
     )
     fits = [fit for row in rows for fit in row.fits]
     failed = sum(not fit.converged for fit in fits)

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -23,6 +23,7 @@ from kernelquilt.kernel_functions import (
     Gaussian,
     Jaccard,
     LatentSemantic,
+    MedianGaussian,
     kernel_name,
     mean_distance,
     squared_distances,
@@ -30,7 +31,12 @@ from kernelquilt.kernel_functions import (
 from kernelquilt.kernels import KernelStack
 from kernelquilt.views import MultiView
 
-_OWN_KERNELS = {"gaussian": Gaussian, "jaccard": Jaccard, "latent_semantic": LatentSemantic}
+_OWN_KERNELS = {
+    "gaussian": Gaussian,
+    "median_gaussian": MedianGaussian,
+    "jaccard": Jaccard,
+    "latent_semantic": LatentSemantic,
+}
 _DIAGONAL_BLOCK = 64
 _REMEDY = "scale the columns of the view, or choose another kernel"
 
@@ -44,11 +50,11 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
     Parameters
     ----------
     kernels : str, callable, list or dict, default="gaussian"
-        A name (``"gaussian"``, ``"jaccard"``, ``"latent_semantic"`` or one of scikit-learn's
-        pairwise kernels), a callable ``k(A, B)`` such as `Gaussian` or a kernel of
-        `sklearn.gaussian_process.kernels`, a list of these for several kernels per view, or a dict
-        of these with an entry for every view. A callable is always called with two blocks, so the
-        noise of a ``WhiteKernel`` is not added. A callable with a ``fit`` method is fitted.
+        A name (``"gaussian"``, ``"median_gaussian"``, ``"jaccard"``, ``"latent_semantic"`` or one
+        of scikit-learn's pairwise kernels), a callable ``k(A, B)`` such as `Gaussian` or a kernel
+        of `sklearn.gaussian_process.kernels`, a list of these for several kernels per view, or a
+        dict of these with an entry for every view. A callable is always called with two blocks, so
+        the noise of a ``WhiteKernel`` is not added. A callable with a ``fit`` method is fitted.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
     dtype : {np.float64, np.float32}, default=np.float64
@@ -223,6 +229,28 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         chosen = range(len(self.kernels_)) if needed is None else np.flatnonzero(needed).tolist()
         shape = len(data), len(self.training_views_)
         return self._filled(data, chosen, (np.zeros(shape, dtype=self.dtype) for _ in chosen))
+
+    def kernel_between(self, data: MultiView, m: int, columns: NDArray[np.intp]) -> Kernel:
+        """Return one kernel between samples and some training samples, all of which have its view.
+
+        Parameters
+        ----------
+        data : MultiView of n_rows samples
+            From `check_views`.
+        m : int
+            The kernel.
+        columns : ndarray of int of shape (n_columns,)
+            The training samples.
+
+        Returns
+        -------
+        kernel : ndarray of shape (n_rows, n_columns)
+        """
+        view, name = data.names[self.kernel_views_[m]], self.kernel_names_[m]
+        block = self.training_views_[view][columns]
+        values = call_kernel(name, self.kernels_[m], data[view], block)
+        check_finite(values, name, _REMEDY)
+        return values
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the kernels.

@@ -7,7 +7,7 @@ attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction
 import sys
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,15 +15,12 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._estimator_views import check_alignment, validate_views
-from kernelquilt._validation import BoolArray, quoted, unchanged_on_error, warn_all_absent
-from kernelquilt.kernels import KernelStack, TrainingRows, as_stack
+from kernelquilt._validation import BoolArray, quoted, unchanged_on_error
+from kernelquilt.kernels import KernelStack
+from kernelquilt.mkl._door import ClassifierDoor
 from kernelquilt.mkl._problems import (
     BinaryProblem,
     Prepared,
@@ -34,7 +31,6 @@ from kernelquilt.mkl._problems import (
 )
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.solution import TINY, Solution, Step, warn_unless_converged
-from kernelquilt.view_kernels import ViewKernels
 from kernelquilt.views import MultiView
 
 Floats = NDArray[np.float64]
@@ -42,7 +38,7 @@ Floats = NDArray[np.float64]
 PREDICTION_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
 
-class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the classifiers that learn from a stack of kernels."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -197,73 +193,6 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
-    def _check_training_data(self, X: Any) -> MultiView | KernelStack:
-        if isinstance(X, KernelStack) or self._precomputed:
-            if self.views is not None:
-                raise ValueError(
-                    "views= describes the columns of 2-D data; leave it None for kernels"
-                )
-            stack = as_stack(X)
-            self.n_features_in_ = stack.shape[1]
-            for name in ("feature_names_in_", "view_columns_", "view_names_", "view_sizes_"):
-                if hasattr(self, name):
-                    delattr(self, name)
-            return stack
-        return validate_views(self, X, self.views, reset=True)
-
-    def _check_targets(
-        self, data: MultiView | KernelStack, y: Any, sample_weight: Any
-    ) -> tuple[NDArray[Any], Floats]:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        check_alignment(data, y)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        if len(y) != len(data):
-            raise ValueError(
-                f"X has {len(data)} samples, but y has {len(y)} labels; give one label per sample"
-            )
-        weight = _check_sample_weight(sample_weight, y, dtype=np.float64)
-        if (weight < 0).any():
-            raise ValueError(
-                f"{(weight < 0).sum()} of {len(weight)} sample weights are negative; "
-                "leave samples out with a weight of 0"
-            )
-        return y, weight
-
-    def _check_two_classes(self, classes: NDArray[Any], codes: Any, weight: Floats) -> None:
-        present = np.unique(codes[weight > 0])
-        if len(present) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples of at least two classes with positive "
-                f"weight, got {len(present)} class among {len(codes)} samples: "
-                f"{classes[present].tolist()}"
-            )
-
-    def _training_gram(
-        self, data: MultiView | KernelStack, weight: Floats
-    ) -> tuple[NDArray[np.floating], BoolArray]:
-        """Return the kernels (M, n, n) and the mask (n, M), and keep the names of the kernels."""
-        stack = self._training_stack(data, weight)
-        self.kernel_names_ = stack.names
-        return stack.training_gram()
-
-    def _training_stack(self, data: MultiView | KernelStack, weight: Floats) -> KernelStack:
-        """Return the training kernels and keep what prediction needs of them."""
-        if isinstance(data, KernelStack):
-            warn_all_absent(data.observed, data.names, "kernel")
-            self.view_kernels_: ViewKernels | None = None
-            self.training_rows_: TrainingRows | None = data.training_rows
-            return data
-        view_kernels = ViewKernels(self.kernels)
-        stack = view_kernels.fit_transform(data, sample_weight=weight)
-        self.view_kernels_ = view_kernels
-        self.training_rows_ = None
-        return stack
-
     def _gate_features(
         self,
         data: MultiView | KernelStack,
@@ -273,22 +202,6 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     ) -> Any:
         """Return what a subclass has to know of the samples beside their kernels."""
         return None
-
-    def _check_rows(self, X: Any) -> Any:
-        """Return new samples as the container that `_scores` slices."""
-        if self.view_kernels_ is None:
-            return as_stack(X)
-        if isinstance(X, KernelStack):
-            raise ValueError(
-                f"X is a KernelStack, but {type(self).__name__} was fitted on views; "
-                "pass samples in the form of the training samples"
-            )
-        return validate_views(self, X, self.views, reset=False)
-
-    def _kernels_of(self, rows: Any, needed: BoolArray) -> Iterator[NDArray[np.floating]]:
-        if self.view_kernels_ is None:
-            return rows.cross_kernels(self.training_rows_, needed)
-        return self.view_kernels_.iter_kernels(rows, needed)
 
     def _scores(self, rows: Any) -> Floats:
         """Return the scores of all problems, shape (n_rows, n_problems)."""
@@ -324,41 +237,13 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         observed = rows.observed if views is None else views.kernel_observed(rows)
         return norms, largest, np.count_nonzero(observed, axis=0)
 
-    def _without_empty(self, codes: Any, weight: Floats, observed: BoolArray) -> Floats:
-        """Return the sample weights with 0 for samples that have no view."""
-        empty = np.asarray(~observed.any(axis=1))
-        if empty.any():
-            warnings.warn(
-                f"{empty.sum()} of {len(empty)} training samples have no observed view and are "
-                "left out of the fit",
-                UserWarning,
-                stacklevel=4,
-            )
-        weight = np.where(empty, 0.0, weight)
-        if len(np.unique(codes[weight > 0])) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples with an observed view of at least two "
-                f"classes; {empty.sum()} of {len(empty)} samples have none"
-            )
-        return weight
-
     def _penalties(self, data: Prepared) -> Floats:
         """Return the penalty of each sample."""
         return self.C * self._class_factors(data) * data.sample_weight
 
     def _class_factors(self, data: Prepared) -> Floats:
         """Return the class weight of each sample."""
-        if self.class_weight == "balanced":
-            totals = np.bincount(data.codes, data.sample_weight)
-            factor = totals.sum() / (np.count_nonzero(totals) * np.maximum(totals, TINY))
-        else:
-            factor = compute_class_weight(
-                self.class_weight, classes=data.classes, y=data.classes[data.codes]
-            )
-        if not (np.isfinite(factor).all() and (factor > 0).all()):
-            raise ValueError(
-                f"class_weight must be positive and finite for every class, got {self.class_weight}"
-            )
+        factor = self._factors_of_classes(data.classes, data.codes, data.sample_weight)
         return np.asarray(factor[data.codes])
 
     def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
@@ -408,13 +293,3 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self.n_smo_iter_ = sum(solution.n_smo_iter for solution in solutions)
         self.n_passes_ = sum(solution.n_passes for solution in solutions)
         self.history_ = [solution.history for solution in solutions]
-
-    @property
-    def _precomputed(self) -> bool:
-        return isinstance(self.kernels, str) and self.kernels == "precomputed"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.views is not None
-        tags.input_tags.pairwise = self._precomputed
-        return tags

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.certificate import Certificate
-from kernelquilt.optim.machine import Point, StackSVM
+from kernelquilt.optim.machine import Machine, Point
 from kernelquilt.solution import Solution
 
 Floats = NDArray[np.float64]
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @single_threaded_blas()
 def alternate(
-    machine: StackSVM,
+    machine: Machine,
     certificate: Certificate,
     update: Callable[[Floats, Point], Floats],
     *,
@@ -33,8 +33,8 @@ def alternate(
 
     Parameters
     ----------
-    machine : StackSVM
-        The SVM with its kernels.
+    machine : Machine
+        The SVM, or ridge regression, with its kernels.
     certificate : Certificate
         Keeps the lower bound; its tolerance ends the iteration.
     update : callable

@@ -1,0 +1,232 @@
+r"""Kernel ridge regression with closed-form leave-one-out over all penalties at once.
+
+.. math:: \min_f \; \sum_i w_i \, |y_i - f(x_i)|^2 + \lambda \|f\|^2, \qquad
+          f = \sum_j c_j \, k(\cdot, x_j),
+
+for vector targets :math:`y_i`. With :math:`A = W^{1/2} K W^{1/2} = U \,\mathrm{diag}(s)\, U'` (one
+eigendecomposition) every :math:`\lambda` costs a matrix product,
+
+.. math:: c = W^{1/2} U (s + \lambda)^{-1} U' W^{1/2} y, \qquad
+          y - f = \lambda W^{-1} c, \qquad
+          1 - h_i = \lambda \sum_k U_{ik}^2 / (s_k + \lambda),
+
+and so do the scores of each sample by the machine that was trained without it:
+
+.. math:: y_i - f_{-i}(x_i) = (y_i - f(x_i)) / (1 - \theta_i h_i) .                     (1)
+
+:math:`\theta_i` is the share of the weight of sample i that is held out. A sample weight can mean
+two things. As a factor of importance the whole sample is left out, :math:`\theta = 1`. As a number
+of copies one copy is left out and the others stay, :math:`\theta_i = 1 / w_i`, which is what
+happens to repeated samples.
+
+=============  ==============================
+symbol         name here
+=============  ==============================
+K, y           ``K``, ``Y``
+w, theta       ``sample_weight``, ``held_out``
+c              ``coef``
+f_{-i}(x_i)    ``loo``
+=============  ==============================
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+Floats = NDArray[np.float64]
+
+PENALTIES = np.logspace(-3.0, 1.5, 12)
+
+
+@dataclass(frozen=True)
+class RidgeFit:
+    """Kernel ridge regression at the penalty with the least leave-one-out error.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n, c)
+        Coefficients of the training samples, zero for those of weight 0.
+    lam : float
+        The penalty.
+    loo : ndarray of shape (n, c)
+        Score of each sample by the machine without it; of samples of weight 0, the score itself.
+    error : float
+        Weighted mean squared error of `loo`, summed over the outputs.
+    errors : ndarray of shape (n_lams,)
+        The same for every penalty.
+    """
+
+    coef: Floats
+    lam: float
+    loo: Floats
+    error: float
+    errors: Floats
+
+
+def solve_ridge_loo(
+    K: Floats,
+    Y: Floats,
+    lams: Floats = PENALTIES,
+    *,
+    sample_weight: Floats | None = None,
+    held_out: Floats | None = None,
+) -> RidgeFit:
+    """Solve kernel ridge regression (see the module docstring) for the best of some penalties.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Positive semi-definite kernel; negative eigenvalues count as zero.
+    Y : ndarray of shape (n, c)
+        Targets.
+    lams : ndarray of shape (n_lams,), default=PENALTIES
+        Positive penalties.
+    sample_weight : ndarray of shape (n,), optional
+        Weights, 1 by default; 0 leaves a sample out.
+    held_out : ndarray of shape (n,), optional
+        Share of the weight of a sample that is held out in its score, 1 by default.
+
+    Returns
+    -------
+    RidgeFit
+    """
+    n = len(K)
+    weight = np.ones(n) if sample_weight is None else sample_weight
+    used = np.flatnonzero(weight > 0)
+    whole = len(used) == n
+    root = np.sqrt(weight[used])
+    A = K if whole else K[np.ix_(used, used)]
+    if sample_weight is not None:
+        A = root[:, None] * A * root
+    s, U = eigh(A, driver="evd", check_finite=False, overwrite_a=A is not K)
+    target = Y if whole else Y[used]
+    share = None if held_out is None else held_out[used]
+    spectral = solve_spectral_loo(U, s, target, lams, weight[used], share)
+    if whole:
+        return spectral
+    coef, loo = np.zeros(Y.shape), np.empty(Y.shape)
+    coef[used], loo[used] = spectral.coef, spectral.loo
+    unused = np.flatnonzero(weight <= 0)
+    loo[unused] = K[np.ix_(unused, used)] @ spectral.coef
+    return RidgeFit(coef, spectral.lam, loo, spectral.error, spectral.errors)
+
+
+def solve_spectral_loo(
+    U: Floats,
+    s: Floats,
+    Y: Floats,
+    lams: Floats,
+    weight: Floats,
+    held_out: Floats | None = None,
+) -> RidgeFit:
+    """Do the work of `solve_ridge_loo` from the eigenvectors of the weighted kernel.
+
+    Parameters
+    ----------
+    U, s : ndarrays of shape (n, r) and (r,)
+        Orthonormal eigenvectors and eigenvalues of ``W^1/2 K W^1/2``; those of eigenvalue zero
+        may be left out.
+    Y : ndarray of shape (n, c)
+        Targets.
+    lams : ndarray of shape (n_lams,)
+        Positive penalties.
+    weight : ndarray of shape (n,)
+        Positive weights.
+    held_out : ndarray of shape (n,), optional
+        As in `solve_ridge_loo`.
+
+    Returns
+    -------
+    RidgeFit
+    """
+    n, c = Y.shape
+    s = np.maximum(s, 0.0)
+    root = np.sqrt(weight)[:, None]
+    weighted = root * Y
+    inside = U.T @ weighted
+    factor = 1.0 / (s[:, None] + lams)
+    # what eigenvectors that were left out would add, both zero if there are none
+    complete = U.shape[1] == n
+    residue = np.zeros((n, c)) if complete else weighted - U @ inside
+    kept = (factor * lams).T[:, :, None] * inside  # (n_lams, r, c)
+    residuals = (U @ np.concatenate(list(kept), axis=1)).reshape(n, len(lams), c)
+    residuals += residue[:, None]
+    squared = U * U
+    free = squared @ (factor * lams)  # 1 - h
+    if not complete:
+        free += np.maximum(1.0 - squared.sum(axis=1), 0.0)[:, None]
+    if held_out is not None:
+        free = 1.0 - held_out[:, None] * (1.0 - free)
+    errors_of = np.square(residuals / free[:, :, None]).sum(axis=2)  # times the weight already
+    errors = errors_of.sum(axis=0) / weight.sum()
+    best = int(np.argmin(errors))
+    residual = residuals[:, best]
+    return RidgeFit(
+        coef=root * residual / lams[best],
+        lam=float(lams[best]),
+        loo=Y - residual / root / free[:, [best]],
+        error=float(errors[best]),
+        errors=errors,
+    )
+
+
+@dataclass(frozen=True)
+class RidgeMachine:
+    """Kernel ridge regression on a kernel of its own scale, with a constant as the bias.
+
+    The kernel is ``K / scale + 1``; a penalty then means the same whatever the size of K.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n, c)
+        Coefficients of the training samples.
+    scale : float
+        What the kernel is divided by, its mean diagonal.
+    fit : RidgeFit
+        Penalty and leave-one-out scores.
+    """
+
+    coef: Floats
+    scale: float
+    fit: RidgeFit
+
+    @property
+    def bias(self) -> Floats:
+        """Score of a sample whose similarities are all zero, shape (c,)."""
+        return np.asarray(self.coef.sum(axis=0))
+
+    def scores(self, K: Floats) -> Floats:
+        """Return scores (n_rows, c) of samples with the similarities `K` (n_rows, n)."""
+        return np.asarray(K @ (self.coef / self.scale) + self.bias)
+
+
+def mean_diagonal(diag: Floats, weight: Floats | None = None) -> float:
+    """Return the weighted mean of a diagonal, 1.0 if it is not positive."""
+    mean = float(np.average(diag, weights=weight))
+    return mean if mean > 0 else 1.0
+
+
+def fit_ridge_machine(
+    K: Floats,
+    Y: Floats,
+    lams: Floats = PENALTIES,
+    *,
+    sample_weight: Floats | None = None,
+    held_out: Floats | None = None,
+) -> RidgeMachine:
+    """Fit kernel ridge regression with a bias, at the penalty with the least error.
+
+    Parameters
+    ----------
+    K, Y, lams, sample_weight, held_out
+        As in `solve_ridge_loo`.
+
+    Returns
+    -------
+    RidgeMachine
+    """
+    scale = mean_diagonal(K.diagonal(), sample_weight)
+    fit = solve_ridge_loo(K / scale + 1.0, Y, lams, sample_weight=sample_weight, held_out=held_out)
+    return RidgeMachine(fit.coef, scale, fit)
