@@ -182,6 +182,7 @@ def _scores_of(K: Kernel, observed: BoolArray, l: int, source: Source) -> FloatA
     """Return (2) for the prediction of every kernel (M,) from kernel l."""
     scores = np.full(len(K), np.nan)
     shared = observed & source.present[:, None]
+    workspace = np.empty((2, source.inverse.size))
     # kernels that the same samples have share what is expensive
     patterns, which = np.unique(shared.T, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
@@ -189,7 +190,8 @@ def _scores_of(K: Kernel, observed: BoolArray, l: int, source: Source) -> FloatA
         targets = targets[targets != l]
         if pattern.sum() < _LEAST_SHARED or len(targets) == 0:
             continue
-        metric = left_out_metric(restricted_inverse(source.inverse, pattern[source.present]))
+        R = restricted_inverse(source.inverse, pattern[source.present])
+        metric = left_out_metric(R, workspace)
         for p in targets:
             known = block(K[p], pattern, pattern)
             size = np.trace(known, dtype=np.float64)
@@ -223,9 +225,11 @@ class Refinement(NamedTuple):
         Q = Q / size + constant
         known = block(K[p], present, present)
         best, found = np.inf, None
+        diagonal, workspace = Q.diagonal().copy(), np.empty((2, Q.size))
         for eps in _RIDGES:
-            inverse = inverse_of(Q + eps * np.eye(len(Q)))
-            error = float(np.vdot(known, left_out_metric(inverse)))
+            np.fill_diagonal(Q, diagonal + eps)
+            inverse = inverse_of(Q)
+            error = float(np.vdot(known, left_out_metric(inverse, workspace)))
             if found is None or error < best:
                 best, found = error, cls(weights / size, constant, eps, inverse)
         assert found is not None
