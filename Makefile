@@ -22,6 +22,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/mkl.py
 	$(BIN)/python benchmarks/absent.py
 	$(BIN)/python benchmarks/per_sample.py
+	$(BIN)/python benchmarks/completion.py
 
 # The same tests against the oldest dependencies that are supported.
 test-oldest: .venv-oldest/.installed
