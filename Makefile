@@ -24,6 +24,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/per_sample.py
 	$(BIN)/python benchmarks/mhks.py
 	$(BIN)/python benchmarks/mkc.py
+	$(BIN)/python benchmarks/completion.py
 
 # The same tests against the oldest dependencies that are supported.
 test-oldest: .venv-oldest/.installed
