@@ -91,16 +91,17 @@ def test_gap_and_descent_on_random_problems(seed):
     assert (np.diff(values) <= rounding).all()
 
 
-def test_rounding_is_not_polished_for_ever():
-    """Kernels so large beside c that the minimum is rounding, which can shrink for ever."""
-    rng = np.random.default_rng(1)
+@pytest.mark.parametrize("seed", [1, 16, 28, 37])
+def test_kernels_far_larger_than_c(seed):
+    """Conjugate gradients, in a metric that hardly sees the norms, would go on for ever."""
+    rng = np.random.default_rng(seed)
     K, _ = random_kernels(rng, 30, 1, 40, 1e3)
     y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
     y[:2] = 1.0, -1.0
-    solution = kq.solve_mhks(K, y, c=1e-4, lam=1.0)
+    solution = kq.solve_mhks(K, y, c=1e-4)
     assert solution.converged
-    assert solution.objective < 1e-8
-    assert solution.n_solves < 1000
+    assert solution.n_solves < 200
+    assert -1e-12 <= solution.relative_gap < 1e-4  # of a minimum that is 1e-10 of what zero costs
 
 
 def test_gradient_by_finite_differences():

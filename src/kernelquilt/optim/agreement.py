@@ -40,7 +40,8 @@ QUICK = 1e-7  # gradient norm, as a share of the residual, above which quick sol
 POLISH = 1e-9  # relative gradient norm at which to stop, well below any tol
 DENSE = 6000  # most unknowns of a Newton system that is factorised
 CLOSED = 1e-8  # relative gap to reach if rounding allows
-MOST_POLISHING = 30  # steps once tol is met; where K / c is beyond 1e6 rounding can go on for ever
+SLOW_POLISH = 4  # steps once tol is met, after which conjugate gradients are not exact enough
+MOST_POLISHING = 100  # of these steps; the rounding of kernels far beyond c can shrink for ever
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 1e-12
 LONGEST = 1e3  # times a Newton step
@@ -341,9 +342,12 @@ def minimise(
             on_step(history[-1])
         no_gain = norm > 0.5 * before and objective >= last * (1.0 - 1e-14)
         stalled = stalled + 1 if no_gain else 0
-        if no_gain and norm <= tol * scale:
-            break
-        polished += norm <= tol * scale
+        if norm <= tol * scale:
+            if no_gain and (enough == 0 or size > DENSE):
+                break
+            polished += 1
+            if (no_gain or polished > SLOW_POLISH) and size <= DENSE:
+                enough = 0
     # leaves the rounding of the steps behind
     at = problem.renewed(at)
     objective, bound = problem.objective(at), max(bound, problem.lower_bound(at.f))
