@@ -93,7 +93,7 @@ def test_gap_and_descent_on_random_problems(seed):
 
 @pytest.mark.parametrize("seed", [1, 16, 28, 37])
 def test_kernels_far_larger_than_c(seed):
-    """Steps by conjugate gradients, in a metric blind to the norms, would go on for ever."""
+    """Conjugate gradients, in a metric that hardly sees the norms, would go on for ever."""
     rng = np.random.default_rng(seed)
     K, _ = random_kernels(rng, 30, 1, 40, 1e3)
     y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
