@@ -163,7 +163,11 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
             self.training_rows_ = stack.training_rows
             self.n_features_in_ = len(stack.names)
             observed = part.observed[:, seen]
-            self._complete(K, observed)
+            try:
+                self._complete(K, observed)
+            except np.linalg.LinAlgError:
+                part.check_psd()  # names the kernel at fault
+                raise
             weights = self._empty_weights(observed)
             self._empty_rows = np.array([kernel @ w for kernel, w in zip(K, weights, strict=True)])
             self._empty_diag = (self._empty_rows * weights).sum(axis=1)

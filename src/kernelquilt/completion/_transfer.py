@@ -126,7 +126,7 @@ def solve_transfer(
         try:
             inverse = inverse_of(known)
         except np.linalg.LinAlgError:
-            raise ValueError(
+            raise np.linalg.LinAlgError(
                 f"kernel number {l} is not positive semi-definite on its {len(known)} samples, "
                 f"nor with {eps:g} times its mean diagonal added to the diagonal; repair it first "
                 "(KernelStack.check_psd() says by how much it fails)"
