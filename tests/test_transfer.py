@@ -116,8 +116,8 @@ class TestUniform:
     def test_indefinite_kernels_are_refused(self):
         K, mask = related_kernels(), random_mask()
         K[1] -= 5 * np.eye(24)
-        with pytest.raises(ValueError, match="not positive semi-definite"):
-            kq.TransferFill().fit(KernelStack(K, mask))
+        with pytest.raises(ValueError, match="'pet' is not positive semi-definite"):
+            kq.TransferFill().fit(KernelStack(K, mask, names=["mri", "pet", "ct"]))
 
     def test_kernels_that_do_not_meet(self):
         K, mask = unit(related_kernels(m=2)), np.ones((24, 2), dtype=bool)
