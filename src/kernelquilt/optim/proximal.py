@@ -24,6 +24,7 @@ Split = Callable[[Floats], Sequence[Floats]]
 GROW = 2.0  # of the curvature estimate when a step is refused
 RELAX = 0.9  # and after one that is taken
 MAX_TRIALS = 60
+PROBE = 1e-4  # length of the step that tells the curvature, relative to the point
 DROPS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4, 1e-5)  # of the longest row
 
 
@@ -126,8 +127,7 @@ class ProximalDescent:
         smooth = self._evaluate(at, gradient)
         gradient = gradient.copy()
         if self._curvature == 0.0:
-            length = float(np.linalg.norm(gradient))
-            self._curvature = length / max(float(np.linalg.norm(at)), 1e-12) or 1.0
+            self._curvature = self._curvature_along(at, gradient)
         for _ in range(MAX_TRIALS):
             point = at - gradient / self._curvature
             for A in self._split(point):
@@ -140,6 +140,16 @@ class ProximalDescent:
                 return point, value + self._norm(point)
             self._curvature *= GROW
         return None
+
+    def _curvature_along(self, at: Floats, gradient: Floats) -> float:
+        """Return the change of the gradient per step against it, from a small one."""
+        length = float(np.linalg.norm(gradient))
+        if length == 0:
+            return 1.0
+        step = PROBE * max(float(np.linalg.norm(at)), PROBE) / length
+        self._evaluate(at - step * gradient, self._gradient)
+        change = float(np.linalg.norm(self._gradient - gradient))
+        return max(change / (step * length), 1e-12)
 
     def _norm(self, x: Floats) -> float:
         return self._weight * sum(rows_norm(A) for A in self._split(x))
