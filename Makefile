@@ -23,6 +23,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/absent.py
 	$(BIN)/python benchmarks/per_sample.py
 	$(BIN)/python benchmarks/mkc.py
+	$(BIN)/python benchmarks/completion.py
 
 # The same tests against the oldest dependencies that are supported.
 test-oldest: .venv-oldest/.installed

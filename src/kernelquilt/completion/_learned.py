@@ -26,7 +26,7 @@ from kernelquilt.completion._combine import (
     training_places,
     unit_kernels,
 )
-from kernelquilt.completion.transfer import Transfer, solve_transfer
+from kernelquilt.completion._transfer import Transfer, solve_transfer
 
 _FEW = 3  # samples from which on a kernel can be completed in earnest
 

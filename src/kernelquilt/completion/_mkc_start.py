@@ -17,7 +17,7 @@ import numpy as np
 
 from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray, IndexArray
-from kernelquilt.completion.transfer import Transfer
+from kernelquilt.completion._transfer import Transfer
 from kernelquilt.optim.transfer import inverse_of
 
 _DELTA = 1e-6

@@ -13,7 +13,7 @@ from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray, IndexArray
 from kernelquilt.completion._combine import Combination, Keys, row_keys
 from kernelquilt.completion._regress import Regression
-from kernelquilt.completion.transfer import Transfer, solve_transfer
+from kernelquilt.completion._transfer import Transfer, solve_transfer
 from kernelquilt.optim.transfer import block, inverse_of
 from kernelquilt.optim.wishart import Mixture, fit_mixture
 

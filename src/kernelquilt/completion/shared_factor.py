@@ -45,7 +45,7 @@ from kernelquilt._validation import BoolArray, FloatArray
 from kernelquilt.completion._base import CompletionStep, IterativeCompleter
 from kernelquilt.completion._combine import Combination
 from kernelquilt.completion._regress import Regression, RegressionCompleter
-from kernelquilt.completion.transfer import solve_transfer
+from kernelquilt.completion._transfer import solve_transfer
 from kernelquilt.optim.transfer import block, inverse_of
 
 _LEAST_NOISE = 1e-6

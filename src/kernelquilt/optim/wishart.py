@@ -17,6 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
 from kernelquilt._validation import FloatArray
+from kernelquilt.optim.transfer import mirrored
 
 _BOUNDS = (-9.0, 5.0)
 _STEPS = 30  # more change nothing that is seen in the completed kernels
@@ -71,14 +72,13 @@ def mixture_objective(t: FloatArray, bases: FloatArray, K: FloatArray) -> tuple[
     s, n = np.exp(t), len(K)
     C = np.tensordot(s[:-2], bases, axes=1) + s[-2]
     C[np.diag_indices(n)] += s[-1]
-    factor, info = dpotrf(C.T, lower=1, clean=1)
+    factor, info = dpotrf(C.T, lower=1, clean=0)
     if info != 0:
         # beyond the edge of positive definite matrices, which rounding alone can reach
         return np.inf, np.zeros_like(t)
     log_det = 2 * np.log(factor.diagonal()).sum()
     half, _ = dpotri(factor, lower=1, overwrite_c=1)
-    G = half + half.T
-    G[np.diag_indices(n)] /= 2
+    G = mirrored(half.T)
     GK = G @ K
     P = G - GK @ G
     inner = np.append(bases.reshape(len(bases), n * n) @ P.ravel(), [P.sum(), np.trace(P)])
