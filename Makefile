@@ -25,6 +25,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/mhks.py
 	$(BIN)/python benchmarks/mkc.py
 	$(BIN)/python benchmarks/completion.py
+	$(BIN)/python benchmarks/quilt.py
 
 # The same tests against the oldest dependencies that are supported.
 test-oldest: .venv-oldest/.installed

@@ -10,8 +10,8 @@ from sklearn.base import clone
 import kernelquilt as kq
 from kernelquilt.completion._embedding import solve_embedding
 from kernelquilt.completion._mkc_start import draw_basis, own_start, shared_start
+from kernelquilt.completion._transfer import solve_transfer
 from kernelquilt.completion.latent_factor import LatentProblem
-from kernelquilt.completion.transfer import solve_transfer
 from kernelquilt.kernels import KernelStack
 from kernelquilt.optim import lbfgs
 from kernelquilt.optim.embedding import (

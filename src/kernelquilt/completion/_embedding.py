@@ -15,7 +15,7 @@ from kernelquilt.completion._base import CompletionStep, IterativeCompleter
 from kernelquilt.completion._combine import row_keys, training_places
 from kernelquilt.completion._learned import LearnedCompleter
 from kernelquilt.completion._mkc_start import own_start, shared_start
-from kernelquilt.completion.transfer import solve_transfer
+from kernelquilt.completion._transfer import solve_transfer
 from kernelquilt.optim.embedding import (
     ApproximationProblem,
     EmbeddingProblem,

@@ -26,8 +26,7 @@ from kernelquilt.completion._combine import (
     training_places,
     unit_kernels,
 )
-from kernelquilt.completion._transfer import Transfer
-from kernelquilt.completion.transfer import solve_transfer
+from kernelquilt.completion._transfer import Transfer, solve_transfer
 
 _FEW = 3  # samples from which on a kernel can be completed in earnest
 

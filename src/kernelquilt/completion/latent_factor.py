@@ -43,7 +43,7 @@ from kernelquilt._validation import BoolArray, FloatArray
 from kernelquilt.completion._base import CompletionStep, IterativeCompleter
 from kernelquilt.completion._combine import Combination
 from kernelquilt.completion._learned import LearnedCompleter
-from kernelquilt.completion.transfer import solve_transfer
+from kernelquilt.completion._transfer import solve_transfer
 from kernelquilt.optim.lbfgs import LBFGS
 from kernelquilt.optim.proximal import add_smoothed_norm
 

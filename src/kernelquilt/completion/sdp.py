@@ -44,7 +44,7 @@ from kernelquilt._validation import BoolArray, FloatArray
 from kernelquilt.completion._base import CompletionStep, IterativeCompleter
 from kernelquilt.completion._combine import Combination
 from kernelquilt.completion._learned import LearnedCompleter
-from kernelquilt.completion.transfer import solve_transfer
+from kernelquilt.completion._transfer import solve_transfer
 from kernelquilt.optim.qp import simplex_least_squares
 
 _ROUND = 10  # steps between updates of S, and over which progress is averaged

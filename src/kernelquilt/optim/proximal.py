@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelquilt.optim.lbfgs import Evaluate
+from kernelquilt.optim.lbfgs import PIECE, Evaluate
 
 Floats = NDArray[np.float64]
 Split = Callable[[Floats], Sequence[Floats]]
@@ -24,6 +24,7 @@ Split = Callable[[Floats], Sequence[Floats]]
 GROW = 2.0  # of the curvature estimate when a step is refused
 RELAX = 0.9  # and after one that is taken
 MAX_TRIALS = 60
+PROBE = 1e-4  # length of the step that tells the curvature, relative to the point
 DROPS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4, 1e-5)  # of the longest row
 
 
@@ -77,7 +78,7 @@ class ProximalDescent:
         self._evaluate, self._split, self._weight = evaluate, split, weight
         self.x = x
         self._before = x.copy()
-        self._gradient = np.empty_like(x)
+        self._gradient, self._gradient_ahead = np.empty_like(x), np.empty_like(x)
         self._momentum = 1.0
         self._curvature = 0.0
         self.value = 0.0
@@ -107,7 +108,9 @@ class ProximalDescent:
     def step(self) -> bool:
         """Take one step; return whether the value fell."""
         momentum = (1 + np.sqrt(1 + 4 * self._momentum**2)) / 2
-        ahead = self.x + (self._momentum - 1) / momentum * (self.x - self._before)
+        ahead = self.x - self._before
+        ahead *= (self._momentum - 1) / momentum
+        ahead += self.x
         found = self._search(ahead)
         if found is None or found[1] > self.value:
             if self._momentum == 1.0:
@@ -116,30 +119,49 @@ class ProximalDescent:
             self._before[:] = self.x
             return self.step()
         fell = found[1] < self.value
-        self._before, self.x[:] = self.x.copy(), found[0]
+        self._before[:], self.x[:] = self.x, found[0]
         self.value, self._momentum = found[1], momentum
         return fell
 
     def _search(self, at: Floats) -> tuple[Floats, float] | None:
         """Return the proximal point with a step short enough, and the value there."""
-        gradient = self._gradient
+        gradient = self._gradient_ahead
         smooth = self._evaluate(at, gradient)
-        gradient = gradient.copy()
         if self._curvature == 0.0:
-            length = float(np.linalg.norm(gradient))
-            self._curvature = length / max(float(np.linalg.norm(at)), 1e-12) or 1.0
+            self._curvature = self._curvature_along(at, gradient)
+        point = np.empty_like(at)
         for _ in range(MAX_TRIALS):
-            point = at - gradient / self._curvature
+            np.divide(gradient, -self._curvature, out=point)
+            point += at
             for A in self._split(point):
                 A[...] = shrink_rows(A, self._weight / self._curvature)
-            change = point - at
             value = self._evaluate(point, self._gradient)
-            model = smooth + float(gradient @ change) + self._curvature / 2 * float(change @ change)
+            model = smooth + self._model(at, point)
             if value <= model + 1e-12 * abs(smooth):
                 self._curvature *= RELAX
                 return point, value + self._norm(point)
             self._curvature *= GROW
         return None
+
+    def _model(self, at: Floats, point: Floats) -> float:
+        """Return what the quadratic model of the smooth function says of its change."""
+        total = 0.0
+        for i in range(0, len(at), PIECE):
+            part = slice(i, i + PIECE)
+            change = point[part] - at[part]
+            total += float(self._gradient_ahead[part] @ change)
+            total += self._curvature / 2 * float(change @ change)
+        return total
+
+    def _curvature_along(self, at: Floats, gradient: Floats) -> float:
+        """Return the change of the gradient per step against it, from a small one."""
+        length = float(np.linalg.norm(gradient))
+        if length == 0:
+            return 1.0
+        step = PROBE * max(float(np.linalg.norm(at)), PROBE) / length
+        self._evaluate(at - step * gradient, self._gradient)
+        self._gradient -= gradient
+        return max(float(np.linalg.norm(self._gradient)) / (step * length), 1e-12)
 
     def _norm(self, x: Floats) -> float:
         return self._weight * sum(rows_norm(A) for A in self._split(x))
