@@ -132,7 +132,7 @@ class JointRidge:
             self._factorise(n, self.lam / (1.0 + self.lam))
 
     def _factorise(self, n: int, kappa: float) -> None:
-        """Factorise ``diag(counts) - kappa sum_l S_l``, by Woodbury's formula if its rank is low."""
+        """Factorise ``diag(counts) - kappa sum_l S_l``, by Woodbury's formula if it pays."""
         self.low_rank = sum(len(one.kept) + 1 for _, one in self.smoothers) < n
         if not self.low_rank:
             system = np.asfortranarray(np.diag(self.counts))
