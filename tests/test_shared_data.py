@@ -61,6 +61,19 @@ def test_naturally_absent_views(name, classifier):
 
 
 @pytest.mark.parametrize("name", ["three_sources", "breast_tcga", "cll_multiomics"])
+@pytest.mark.parametrize(
+    "classifier", [kq.QuiltClassifier, kq.LateFusionClassifier, kq.LpMKLRidgeClassifier]
+)
+def test_classifiers_that_tune_themselves(name, classifier):
+    X, y = load(name)
+    kernels = "cosine" if name == "three_sources" else "median_gaussian"
+    model = make_pipeline(prepared(), classifier(kernels=kernels))
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    majority = np.bincount(np.unique(y, return_inverse=True)[1]).max() / len(y)
+    assert cross_val_score(model, X, y, cv=folds).mean() > majority + 0.15
+
+
+@pytest.mark.parametrize("name", ["three_sources", "breast_tcga", "cll_multiomics"])
 @pytest.mark.parametrize("filler", [kq.ZeroFill, kq.MeanFill, kq.EMFill, kq.SVTFill])
 def test_filled_kernels(name, filler):
     X, y = load(name)
