@@ -17,6 +17,7 @@ from kernelquilt.mkl._door import KernelDoor
 from kernelquilt.mkl._ridge_base import Targets
 from kernelquilt.mkl._view_machines import LEAST_SAMPLES
 from kernelquilt.optim.stack import Stack
+from kernelquilt.view_kernels import kernels_of_views
 from kernelquilt.views import MultiView
 
 Floats = NDArray[np.float64]
@@ -29,6 +30,7 @@ class QuiltDoor(KernelDoor):
     pattern: bool
     max_memory: float
     n_jobs: int | None
+    _instead: ClassVar[str] = ""  # what to do with too many samples
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernels": "no_validation",
@@ -42,8 +44,8 @@ class QuiltDoor(KernelDoor):
     def _fit_quilt(self, data: MultiView | KernelStack, targets: Targets) -> Targets:
         """Fit the quilt and return the targets of the samples that it uses."""
         M = len(data.names)
-        if not isinstance(data, KernelStack) and isinstance(self.kernels, list | tuple):
-            M *= len(self.kernels)
+        if not isinstance(data, KernelStack):
+            M = sum(map(len, kernels_of_views(self.kernels, data.names).values()))
         self._check_memory(M, int(np.count_nonzero(targets.copies)))
         K, observed = self._training_gram(data, targets.copies)
         counts = observed[targets.copies > 0].sum(axis=0)
@@ -93,9 +95,9 @@ class QuiltDoor(KernelDoor):
         needed = 8 * n**2 * (9 * n_kernels + 6) / 2**30
         if needed > self.max_memory:
             raise ValueError(
-                f"{n_kernels} kernels of {n} samples need about {needed:.1f} GiB, above "
-                f"max_memory={self.max_memory:g}; use LateFusionClassifier, which is made for "
-                "many samples, fewer samples, or raise max_memory"
+                f"{n_kernels} kernels of {n} samples need about {needed:.2g} GiB, above "
+                f"max_memory={self.max_memory:g}; {self._instead}use fewer samples or kernels, or "
+                "raise max_memory"
             )
 
     def _check_counts(self, names: tuple[str, ...], counts: NDArray[Any], used: BoolArray) -> None:
