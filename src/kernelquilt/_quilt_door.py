@@ -1,6 +1,5 @@
 """The door of the quilt: from what a user gives to a fitted quilt, and to scores of new samples."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from kernelquilt.completion.transfer import TransferFill
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl._door import KernelDoor
 from kernelquilt.mkl._ridge_base import Targets
-from kernelquilt.mkl._view_machines import LEAST_SAMPLES
+from kernelquilt.mkl._view_machines import usable_views
 from kernelquilt.optim.stack import Stack
 from kernelquilt.view_kernels import kernels_of_views
 from kernelquilt.views import MultiView
@@ -49,8 +48,7 @@ class QuiltDoor(KernelDoor):
         self._check_memory(M, int(np.count_nonzero(targets.copies)))
         K, observed = self._training_gram(data, targets.copies)
         counts = observed[targets.copies > 0].sum(axis=0)
-        used = counts >= LEAST_SAMPLES
-        self._check_counts(self.kernel_names_, counts, used)
+        used = usable_views(type(self).__name__, self.kernel_names_, counts)
         self.used_kernels_ = np.flatnonzero(used)
         self.used_samples_ = np.flatnonzero((targets.copies > 0) & observed[:, used].any(axis=1))
         part = targets.part(self.used_samples_)
@@ -98,25 +96,6 @@ class QuiltDoor(KernelDoor):
                 f"{n_kernels} kernels of {n} samples need about {needed:.2g} GiB, above "
                 f"max_memory={self.max_memory:g}; {self._instead}use fewer samples or kernels, or "
                 "raise max_memory"
-            )
-
-    def _check_counts(self, names: tuple[str, ...], counts: NDArray[Any], used: BoolArray) -> None:
-        if not used.any():
-            raise ValueError(
-                f"{type(self).__name__} needs a view that at least {LEAST_SAMPLES} training samples"
-                f" have; the {len(names)} kernels are observed for at most {counts.max()} samples"
-            )
-        few = [
-            f"{name} ({count})"
-            for name, count, ok in zip(names, counts, used, strict=True)
-            if not ok and count
-        ]
-        if few:
-            warnings.warn(
-                f"{len(few)} of {len(names)} kernels are observed for less than {LEAST_SAMPLES} "
-                f"training samples and therefore ignored, now and in new data: {quoted(few)}",
-                UserWarning,
-                stacklevel=6,
             )
 
     @property

@@ -48,6 +48,7 @@ from kernelquilt.mkl._view_machines import (
     fit_landmark_machine,
     fit_view_machine,
     loo_scores,
+    usable_views,
 )
 from kernelquilt.optim.stack import solve_softmax_stack
 from kernelquilt.view_kernels import ViewKernels
@@ -141,6 +142,8 @@ class LateFusionClassifier(BaseRidgeClassifier):
         observed = self._fit_kernels(data, targets)
         rng = check_random_state(self.random_state)
         having = [np.flatnonzero(o & (targets.copies > 0)) for o in observed.T]
+        counts = np.array([len(rows) for rows in having])
+        used = usable_views(type(self).__name__, self.kernel_names_, counts)
         landmarks = [
             np.sort(rng.choice(len(rows), self.n_landmarks, replace=False))
             if len(rows) > self.n_landmarks
@@ -155,7 +158,6 @@ class LateFusionClassifier(BaseRidgeClassifier):
         )
         scores = loo_scores(self.machines_, having, len(targets.codes), targets.Y.shape[1])
         self.stack_ = solve_softmax_stack(scores, targets.codes, sample_weight=targets.weight)
-        used = np.array([machine is not None for machine in self.machines_])
         self.reliability_ = np.where(used, self.stack_.weights, 0.0)
         self.view_loo_score_ = np.array(
             [
