@@ -78,3 +78,19 @@ def test_an_asymmetric_kernel_is_refused():
         kq.LateFusionClassifier().fit(kq.KernelStack(K), np.arange(20) % 2)
     with pytest.raises(ValueError, match="square"):
         kq.LateFusionClassifier().fit(kq.KernelStack(K[:, :, :5]), np.arange(20) % 2)
+
+
+def test_views_of_too_few_samples_are_named():
+    X, y = kq.datasets.make_multiview(30, 3, random_state=0)
+    observed = np.ones((30, 3), dtype=bool)
+    observed[2:, 1] = False
+    data = kq.MultiView({name: X[name] for name in X.names}, observed)
+    with pytest.warns(UserWarning, match=r"1 of 3 kernels.*less than 3.*\(2\)") as caught:
+        model = kq.LateFusionClassifier().fit(data, y)
+    assert [each.filename for each in caught] == [__file__]
+    assert model.machines_[1] is None
+    assert model.reliability_[1] == 0
+    few = np.repeat(np.eye(3, dtype=bool), 2, axis=0)
+    data = kq.MultiView({name: X[name][:6] for name in X.names}, few)
+    with pytest.raises(ValueError, match=r"at least 3 training samples have.*at most 2"):
+        kq.LateFusionClassifier().fit(data, [0, 1] * 3)

@@ -124,6 +124,20 @@ def test_the_exponent_with_the_least_error_is_chosen():
     assert model.duality_gap_ <= 1e-3 * model.objective_
 
 
+def test_an_infinite_exponent_is_equal_weights():
+    X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    model = kq.LpMKLRidgeClassifier(np.inf).fit(X, y)
+    np.testing.assert_array_equal(model.weights_, 1.0)
+    assert model.duality_gap_ <= 1e-12 * model.objective_
+
+
+@pytest.mark.parametrize("p", [[], [0.5, 2.0], [np.nan], [[1.0, 2.0]]])
+def test_bad_lists_of_exponents(p):
+    X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    with pytest.raises(ValueError, match="p must be a number, or a list"):
+        kq.LpMKLRidgeClassifier(p).fit(X, y)
+
+
 def test_early_stop_warns_and_verbose_reports(capsys):
     X, y = kq.datasets.make_multiview(60, 4, relevance=[2.0, 1.0, 0.5, 0.0], random_state=0)
     with pytest.warns(ConvergenceWarning, match="relative duality gap"):

@@ -458,6 +458,15 @@ class TestQuilt:
         with pytest.raises(ValueError, match=r"1 kernels of 40000 samples.*LateFusionClassifier"):
             kq.QuiltClassifier().fit(np.zeros((40_000, 1)), np.arange(40_000) % 2)
 
+    @pytest.mark.parametrize(
+        "kernels", [["linear", "cosine"], {"a": ["linear"] * 4, "b": "linear", "c": "cosine"}]
+    )
+    def test_all_kernels_of_all_views_count_in_the_memory(self, kernels):
+        X, y = make_samples(share=0.0)
+        model = kq.QuiltClassifier(kernels, views=VIEWS, max_memory=1e-6)
+        with pytest.raises(ValueError, match="6 kernels of 90 samples"):
+            model.fit(X, y)
+
     def test_few_samples_are_named(self):
         X, y = make_samples(share=0.0)
         X[np.ix_(np.arange(2, 90), VIEWS["a"])] = np.nan
@@ -512,12 +521,25 @@ class TestRegressor:
         expected = model.early_stack_.weights * scores + model.early_stack_.bias
         np.testing.assert_allclose(model.predict(X), y.mean() + y.std() * expected, atol=1e-8)
 
+    def test_warnings_point_to_the_caller(self, data):
+        X, y = data
+        observed = X.observed.copy()
+        observed[2:, 0] = False
+        observed[5] = False
+        views = kq.MultiView({name: X[name] for name in X.names}, observed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            kq.QuiltRegressor().fit(views, y)
+        assert len(caught) == 2
+        assert {each.filename for each in caught} == {__file__}
+
     def test_errors(self, data):
         X, y = data
         with pytest.raises(ValueError, match="n_samples=2"):
             kq.QuiltRegressor().fit(X[:2], y[:2])
-        with pytest.raises(ValueError, match="LateFusion"):
+        with pytest.raises(ValueError, match=r"3 kernels of 150 samples.*fewer samples") as caught:
             kq.QuiltRegressor(max_memory=1e-6).fit(X, y)
+        assert "Classifier" not in str(caught.value)
         constant = kq.QuiltRegressor().fit(X, np.full(150, 7.0))
         np.testing.assert_allclose(constant.predict(X), 7.0)
 

@@ -276,7 +276,7 @@ class TestViewKernels:
     @pytest.mark.parametrize(
         ("kernels", "message"),
         [
-            ("gausian", "unknown kernel 'gausian'; the names are 'gaussian', 'median_gaussian'"),
+            ("gausian", "unknown kernel 'gausian'; the names are 'gaussian', 'median_gaussian', "),
             ("precomputed", "unknown kernel 'precomputed'"),
             (3, "a kernel is a name"),
             (Gaussian, "a kernel is a name"),

@@ -1,6 +1,5 @@
 """The door of the quilt: from what a user gives to a fitted quilt, and to scores of new samples."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,8 +14,9 @@ from kernelquilt.completion.transfer import TransferFill
 from kernelquilt.kernels import KernelStack
 from kernelquilt.mkl._door import KernelDoor
 from kernelquilt.mkl._ridge_base import Targets
-from kernelquilt.mkl._view_machines import LEAST_SAMPLES
+from kernelquilt.mkl._view_machines import usable_views
 from kernelquilt.optim.stack import Stack
+from kernelquilt.view_kernels import kernels_of_views
 from kernelquilt.views import MultiView
 
 Floats = NDArray[np.float64]
@@ -29,6 +29,7 @@ class QuiltDoor(KernelDoor):
     pattern: bool
     max_memory: float
     n_jobs: int | None
+    _instead: ClassVar[str] = ""  # what to do with too many samples
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernels": "no_validation",
@@ -42,13 +43,12 @@ class QuiltDoor(KernelDoor):
     def _fit_quilt(self, data: MultiView | KernelStack, targets: Targets) -> Targets:
         """Fit the quilt and return the targets of the samples that it uses."""
         M = len(data.names)
-        if not isinstance(data, KernelStack) and isinstance(self.kernels, list | tuple):
-            M *= len(self.kernels)
+        if not isinstance(data, KernelStack):
+            M = sum(map(len, kernels_of_views(self.kernels, data.names).values()))
         self._check_memory(M, int(np.count_nonzero(targets.copies)))
         K, observed = self._training_gram(data, targets.copies)
         counts = observed[targets.copies > 0].sum(axis=0)
-        used = counts >= LEAST_SAMPLES
-        self._check_counts(self.kernel_names_, counts, used)
+        used = usable_views(type(self).__name__, self.kernel_names_, counts)
         self.used_kernels_ = np.flatnonzero(used)
         self.used_samples_ = np.flatnonzero((targets.copies > 0) & observed[:, used].any(axis=1))
         part = targets.part(self.used_samples_)
@@ -93,28 +93,9 @@ class QuiltDoor(KernelDoor):
         needed = 8 * n**2 * (9 * n_kernels + 6) / 2**30
         if needed > self.max_memory:
             raise ValueError(
-                f"{n_kernels} kernels of {n} samples need about {needed:.1f} GiB, above "
-                f"max_memory={self.max_memory:g}; use LateFusionClassifier, which is made for "
-                "many samples, fewer samples, or raise max_memory"
-            )
-
-    def _check_counts(self, names: tuple[str, ...], counts: NDArray[Any], used: BoolArray) -> None:
-        if not used.any():
-            raise ValueError(
-                f"{type(self).__name__} needs a view that at least {LEAST_SAMPLES} training samples"
-                f" have; the {len(names)} kernels are observed for at most {counts.max()} samples"
-            )
-        few = [
-            f"{name} ({count})"
-            for name, count, ok in zip(names, counts, used, strict=True)
-            if not ok and count
-        ]
-        if few:
-            warnings.warn(
-                f"{len(few)} of {len(names)} kernels are observed for less than {LEAST_SAMPLES} "
-                f"training samples and therefore ignored, now and in new data: {quoted(few)}",
-                UserWarning,
-                stacklevel=6,
+                f"{n_kernels} kernels of {n} samples need about {needed:.2g} GiB, above "
+                f"max_memory={self.max_memory:g}; {self._instead}use fewer samples or kernels, or "
+                "raise max_memory"
             )
 
     @property

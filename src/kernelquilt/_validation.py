@@ -1,8 +1,10 @@
 """Small helpers shared by the containers and the estimators."""
 
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -105,6 +107,16 @@ def warn_all_absent(observed: BoolArray, names: Sequence[str], kind: str) -> Non
             UserWarning,
             stacklevel=3,
         )
+
+
+def warn_user(message: str) -> None:
+    """Warn as the line outside of the package that led here."""
+    package = f"{__name__.partition('.')[0]}."
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def summary(title: str, names: Sequence[str], details: Sequence[str], observed: BoolArray) -> str:

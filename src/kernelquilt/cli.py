@@ -72,7 +72,8 @@ def _notes(rows: list[Row], plan: Plan, view_names: tuple[str, ...]) -> Iterator
         f"accuracy: % of {plan.n_test} test samples, mean and standard deviation of "
         f"{plan.n_splits} splits; quilt and late fusion tune themselves, the others have "
         f"C = {PENALTY:g}; gap: largest relative duality gap; weights: % for "
-        f"{', '.join(view_names)}, mean of the one-vs-rest problems."
+        f"{', '.join(view_names)}, mean of the one-vs-rest problems; of the quilt those of its "
+        "weighted sum of kernels, of late fusion the reliabilities."
     )
     fits = [fit for row in rows for fit in row.fits]
     failed = sum(not fit.converged for fit in fits)

@@ -112,6 +112,7 @@ class QuiltClassifier(QuiltDoor, BaseRidgeClassifier):
         **QuiltDoor._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
+    _instead = "LateFusionClassifier is made for many samples; "
 
     def __init__(
         self,

@@ -121,7 +121,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
                     raise ValueError(
                         f"{(sample_weight < 0).sum()} of {len(data)} sample weights are negative"
                     )
-            chosen = _kernels_of_views(self.kernels, data.names)
+            chosen = kernels_of_views(self.kernels, data.names)
             warn_all_absent(data.observed, data.names, "view")
             self.kernels_: list[Any] = []
             names: list[str] = []
@@ -308,8 +308,20 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         return tags
 
 
-def _kernels_of_views(kernels: Any, names: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Return the kernels asked for, a list for every view."""
+def kernels_of_views(kernels: Any, names: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Return the kernels asked for, a list for every view.
+
+    Parameters
+    ----------
+    kernels : str, callable, list or dict
+        As in `ViewKernels`.
+    names : tuple of str
+        Names of the views.
+
+    Returns
+    -------
+    kernels : dict of str to list
+    """
     if isinstance(kernels, Mapping):
         kernels = {str(view): kernel for view, kernel in kernels.items()}
     else:

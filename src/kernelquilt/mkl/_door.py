@@ -3,7 +3,6 @@
 A subclass has the parameters `kernels` and `views`, and says what it does with the kernels.
 """
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
 from kernelquilt._estimator_views import check_alignment, validate_views
-from kernelquilt._validation import BoolArray, warn_all_absent
+from kernelquilt._validation import BoolArray, warn_all_absent, warn_user
 from kernelquilt.kernels import KernelStack, TrainingRows, as_stack
 from kernelquilt.solution import TINY
 from kernelquilt.view_kernels import ViewKernels
@@ -131,11 +130,9 @@ class KernelDoor:
         """Return the sample weights with 0 for samples that have no view, with a warning."""
         empty = np.asarray(~observed.any(axis=1))
         if empty.any():
-            warnings.warn(
+            warn_user(
                 f"{empty.sum()} of {len(empty)} training samples have no observed view and are "
-                "left out of the fit",
-                UserWarning,
-                stacklevel=5,
+                "left out of the fit"
             )
         return np.where(empty, 0.0, weight)
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 
+from kernelquilt._validation import BoolArray, quoted, warn_user
 from kernelquilt.mkl._ridge_base import Centring, Targets
 from kernelquilt.optim.ridge import (
     PENALTIES,
@@ -142,6 +143,41 @@ def fit_landmark_machine(
     whitened = scale * coef[:-1]
     projection = solve_triangular(factor, whitened, lower=True, trans="T", check_finite=False)
     return LandmarkMachine(rows[landmarks], projection, coef[-1] - mean @ whitened, fit)
+
+
+def usable_views(owner: str, names: tuple[str, ...], counts: NDArray[np.intp]) -> BoolArray:
+    """Return which kernels (M,) enough samples have; warn of the others.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the estimator, for the error if there are none.
+    names : tuple of M str
+        Names of the kernels.
+    counts : ndarray of int of shape (M,)
+        How many training samples have each.
+
+    Returns
+    -------
+    used : ndarray of bool of shape (M,)
+    """
+    used = np.asarray(counts >= LEAST_SAMPLES)
+    if not used.any():
+        raise ValueError(
+            f"{owner} needs a view that at least {LEAST_SAMPLES} training samples have; the "
+            f"{len(names)} kernels are observed for at most {counts.max()} samples"
+        )
+    few = [
+        f"{name} ({count})"
+        for name, count, ok in zip(names, counts, used, strict=True)
+        if not ok and count
+    ]
+    if few:
+        warn_user(
+            f"{len(few)} of {len(names)} kernels are observed for less than {LEAST_SAMPLES} "
+            f"training samples and therefore ignored, now and in new data: {quoted(few)}"
+        )
+    return used
 
 
 def loo_scores(machines: list[Any], rows: list[Rows], n: int, n_outputs: int) -> Floats:

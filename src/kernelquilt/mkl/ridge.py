@@ -227,7 +227,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "p": [Interval(Real, 1, None, closed="left"), "array-like"],
+        "p": [Interval(Real, 1, np.inf, closed="both"), "array-like"],
         "lam": [Interval(Real, 0, np.inf, closed="neither"), None],
         "kernels": "no_validation",
         "views": "no_validation",
@@ -265,6 +265,10 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         K, observed = self._training_gram(data, targets.copies)
         seen = observed[targets.copies > 0].any(axis=0)
         exponents = np.atleast_1d(np.asarray(self.p, dtype=np.float64))
+        if exponents.ndim != 1 or len(exponents) == 0 or not (exponents >= 1.0).all():
+            raise ValueError(
+                f"p must be a number, or a list of at least one, each at least 1; got {self.p!r}"
+            )
         fits: list[tuple[float, Solution, RidgeMachine]] = Parallel(self.n_jobs, prefer="threads")(
             delayed(self._fit_exponent)(float(p), K, seen, targets) for p in exponents
         )
