@@ -25,6 +25,7 @@ FILLERS = [
     kq.TransferFill(),
     kq.TransferFill(weighting="loo", n_passes=2, constant=0.0),
     kq.WishartCompletion(),
+    kq.WishartCompletion(2, residual=False),
     kq.EmbeddingCompletion(tol=1e-3),
     kq.ApproximationCompletion(tol=1e-3),
     kq.SDPCompletion(tol=1e-4),
@@ -167,6 +168,15 @@ class TestEveryFiller:
             for row in (5, 6):
                 np.testing.assert_allclose(kernel[row], mean, atol=1e-12)
             np.testing.assert_allclose(test.gram()[m, 4], mean, atol=1e-12)
+
+    @pytest.mark.parametrize("normalise", [True, False])
+    def test_samples_that_occur_twice(self, filler, normalise):
+        K = unit(related_kernels()) if normalise else related_kernels()
+        stack = KernelStack(K, random_mask())[np.r_[np.arange(24), 4, 9, 4]]
+        model = clone(filler)
+        got = model.fit_transform(stack).gram()
+        np.testing.assert_allclose(got[:, 24:], got[:, [4, 9, 4]], atol=1e-8)
+        np.testing.assert_allclose(model.transform(stack).gram(), got, atol=1e-8)
 
     def test_kernel_without_training_samples_stays_absent(self, filler):
         K, mask = related_kernels(), random_mask(m=2)

@@ -569,6 +569,16 @@ class TestEmbeddingCompletion:
         assert len(model.basis_[1]) == 0
         assert 0 < len(model.basis_[0]) < mask[:, 0].sum()
 
+    @pytest.mark.parametrize("exact", [True, False])
+    def test_samples_that_occur_twice_from_a_random_start(self, exact):
+        stack = KernelStack(unit(related_kernels()), random_mask())[np.r_[np.arange(24), 4, 9, 4]]
+        model = kq.EmbeddingCompletion(
+            init="random", exact_observed=exact, tol=1e-2, random_state=0
+        )
+        got = model.fit_transform(stack).gram()
+        np.testing.assert_allclose(got[:, 24:], got[:, [4, 9, 4]], atol=1e-12)
+        np.testing.assert_allclose(model.transform(stack).gram(), got, atol=1e-12)
+
     def test_views_that_share_weights_have_no_mixture(self):
         model = kq.EmbeddingCompletion(sharing="homogeneous", predict="between")
         with pytest.raises(ValueError, match="sharing='homogeneous'"):

@@ -22,6 +22,7 @@ from kernelquilt.completion._base import IterativeCompleter
 from kernelquilt.completion._combine import (
     Combination,
     mean_diagonal,
+    places_of_first,
     row_keys,
     training_places,
     unit_kernels,
@@ -60,11 +61,12 @@ class LearnedCompleter(IterativeCompleter):
         self.undetermined_ = together @ together.T == 0
 
     def _combine(self, K: Kernel, observed: BoolArray, coefs: list[FloatArray]) -> None:
-        """Complete the training kernels in place."""
-        self._combinations = [
-            Combination.complete(kernel, present, coef, self._keys if unit else None)
-            for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True)
-        ]
+        """Complete the training kernels in place, alike where the same is known of samples."""
+        self._combinations = []
+        for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True):
+            alike = coef[places_of_first(self._keys, ~present)]
+            keys = self._keys if unit else None
+            self._combinations.append(Combination.complete(kernel, present, alike, keys))
 
     def _complete_rows(
         self, K: Kernel, observed: BoolArray, diag: FloatArray | None
