@@ -553,6 +553,16 @@ class TestEveryVariant:
 
 
 class TestEmbeddingCompletion:
+    def test_kernels_that_are_zero(self):
+        stack = KernelStack(np.zeros((3, 24, 24)), random_mask())
+        for model in (
+            kq.EmbeddingCompletion(),
+            kq.EmbeddingCompletion(sharing="homogeneous"),
+            kq.EmbeddingCompletion(basis="random"),
+            kq.ApproximationCompletion(),
+        ):
+            assert not model.fit_transform(stack).gram().any()
+
     def test_attributes(self):
         mask = np.insert(random_mask(m=3), 1, False, axis=1)
         mask[5] = False
