@@ -694,6 +694,17 @@ class TestSearch:
         np.testing.assert_array_equal(scores[1], scores[0])
         np.testing.assert_array_equal(scores[2], scores[0])
 
+    def test_rows_that_are_zero_are_not_hidden(self):
+        K, mask = unit(related_kernels(20)), random_mask(20, share=0.8)
+        K[1] = 0.0
+        K[2, 5], K[2, :, 5] = 0.0, 0.0
+        search = kq.CompletionSearchCV(
+            kq.TransferFill(), {"eps": [0.01, 1.0]}, hidden=0.9, random_state=0
+        )
+        assert np.isfinite(search.fit(KernelStack(K, mask)).cv_results_["mean_test_score"]).all()
+        with pytest.raises(ValueError, match="none can be hidden: .* or zero"):
+            search.fit(KernelStack(np.zeros_like(K), mask))
+
     def test_result_does_not_depend_on_the_number_of_processes(self):
         scores = []
         for n_jobs in (None, 2):
