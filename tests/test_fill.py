@@ -303,6 +303,21 @@ class TestEveryFiller:
         assert not filler.__sklearn_tags__().input_tags.two_d_array
 
 
+@pytest.mark.parametrize("filler", FILLERS[4:], ids=lambda f: type(f).__name__)
+class TestTooLittleKnown:
+    def test_kernel_of_two_samples_is_named(self, filler):
+        K, mask = unit(related_kernels()), np.ones((24, 3), dtype=bool)
+        mask[2:, 1] = False
+        with pytest.warns(UserWarning, match=r"fewer than 3 of 24 .* kernels 'mri'"):
+            clone(filler).fit(KernelStack(K, mask, names=["rna", "mri", "dna"]))
+
+    def test_kernels_that_do_not_meet_are_named(self, filler):
+        K, mask = unit(related_kernels()), np.ones((24, 3), dtype=bool)
+        mask[:12, 2], mask[12:, :2] = False, False
+        with pytest.warns(UserWarning, match=r"'mri'.*(in common|: 12\))"):
+            clone(filler).fit(KernelStack(K, mask, names=["rna", "dna", "mri"]))
+
+
 class TestZero:
     def test_is_zero_where_absent(self):
         K, mask = related_kernels(), random_mask()

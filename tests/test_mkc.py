@@ -702,7 +702,7 @@ class TestSearch:
             kq.TransferFill(), {"eps": [0.01, 1.0]}, hidden=0.9, random_state=0
         )
         assert np.isfinite(search.fit(KernelStack(K, mask)).cv_results_["mean_test_score"]).all()
-        with pytest.raises(ValueError, match="none can be hidden: .* or zero"):
+        with pytest.raises(ValueError, match=r"none can be hidden: .* or zero"):
             search.fit(KernelStack(np.zeros_like(K), mask))
 
     def test_result_does_not_depend_on_the_number_of_processes(self):

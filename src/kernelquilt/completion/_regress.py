@@ -173,6 +173,10 @@ class RegressionCompleter(BaseCompleter):
         Z (M, n, n) are the completed training kernels; where observed, `own` is known or 1.
         """
 
+    def _warn_little_known(self, observed: BoolArray) -> None:
+        self._warn_few(observed)
+        self._warn_alone(observed)
+
     def _complete(self, K: Kernel, observed: BoolArray) -> None:
         self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
         sizes = [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
