@@ -108,6 +108,14 @@ class TestCompletion:
         got = kq.AuxiliaryEMCompletion().fit_transform(stack[order]).gram()
         np.testing.assert_allclose(got, expected, atol=1e-6)
 
+    def test_samples_that_occur_twice(self):
+        K, mask = gaussian_kernels(24, 3), mask_with_complete()
+        stack = KernelStack(K, mask)[np.r_[np.arange(24), 4, 9, 4]]
+        model = kq.AuxiliaryEMCompletion()
+        got = model.fit_transform(stack).gram()
+        np.testing.assert_allclose(got[:, 24:], got[:, [4, 9, 4]], atol=1e-12)
+        np.testing.assert_allclose(model.transform(stack).gram(), got, atol=1e-12)
+
     def test_nothing_absent_changes_nothing(self):
         K = related_kernels()
         stack = KernelStack(K)

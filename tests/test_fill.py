@@ -25,6 +25,7 @@ FILLERS = [
     kq.TransferFill(),
     kq.TransferFill(weighting="loo", n_passes=2, constant=0.0),
     kq.WishartCompletion(),
+    kq.WishartCompletion(2, residual=False),
     kq.EmbeddingCompletion(tol=1e-3),
     kq.ApproximationCompletion(tol=1e-3),
     kq.SDPCompletion(tol=1e-4),
@@ -168,6 +169,15 @@ class TestEveryFiller:
                 np.testing.assert_allclose(kernel[row], mean, atol=1e-12)
             np.testing.assert_allclose(test.gram()[m, 4], mean, atol=1e-12)
 
+    @pytest.mark.parametrize("normalise", [True, False])
+    def test_samples_that_occur_twice(self, filler, normalise):
+        K = unit(related_kernels()) if normalise else related_kernels()
+        stack = KernelStack(K, random_mask())[np.r_[np.arange(24), 4, 9, 4]]
+        model = clone(filler)
+        got = model.fit_transform(stack).gram()
+        np.testing.assert_allclose(got[:, 24:], got[:, [4, 9, 4]], atol=1e-8)
+        np.testing.assert_allclose(model.transform(stack).gram(), got, atol=1e-8)
+
     def test_kernel_without_training_samples_stays_absent(self, filler):
         K, mask = related_kernels(), random_mask(m=2)
         mask = np.insert(mask, 1, False, axis=1)
@@ -291,6 +301,21 @@ class TestEveryFiller:
 
     def test_tags(self, filler):
         assert not filler.__sklearn_tags__().input_tags.two_d_array
+
+
+@pytest.mark.parametrize("filler", FILLERS[4:], ids=lambda f: type(f).__name__)
+class TestTooLittleKnown:
+    def test_kernel_of_two_samples_is_named(self, filler):
+        K, mask = unit(related_kernels()), np.ones((24, 3), dtype=bool)
+        mask[2:, 1] = False
+        with pytest.warns(UserWarning, match=r"fewer than 3 of 24 .* kernels 'mri'"):
+            clone(filler).fit(KernelStack(K, mask, names=["rna", "mri", "dna"]))
+
+    def test_kernels_that_do_not_meet_are_named(self, filler):
+        K, mask = unit(related_kernels()), np.ones((24, 3), dtype=bool)
+        mask[:12, 2], mask[12:, :2] = False, False
+        with pytest.warns(UserWarning, match=r"'mri'.*(in common|: 12\))"):
+            clone(filler).fit(KernelStack(K, mask, names=["rna", "dna", "mri"]))
 
 
 class TestZero:

@@ -553,6 +553,16 @@ class TestEveryVariant:
 
 
 class TestEmbeddingCompletion:
+    def test_kernels_that_are_zero(self):
+        stack = KernelStack(np.zeros((3, 24, 24)), random_mask())
+        for model in (
+            kq.EmbeddingCompletion(),
+            kq.EmbeddingCompletion(sharing="homogeneous"),
+            kq.EmbeddingCompletion(basis="random"),
+            kq.ApproximationCompletion(),
+        ):
+            assert not model.fit_transform(stack).gram().any()
+
     def test_attributes(self):
         mask = np.insert(random_mask(m=3), 1, False, axis=1)
         mask[5] = False
@@ -568,6 +578,16 @@ class TestEmbeddingCompletion:
             assert set(basis) <= set(np.flatnonzero(o))
         assert len(model.basis_[1]) == 0
         assert 0 < len(model.basis_[0]) < mask[:, 0].sum()
+
+    @pytest.mark.parametrize("exact", [True, False])
+    def test_samples_that_occur_twice_from_a_random_start(self, exact):
+        stack = KernelStack(unit(related_kernels()), random_mask())[np.r_[np.arange(24), 4, 9, 4]]
+        model = kq.EmbeddingCompletion(
+            init="random", exact_observed=exact, tol=1e-2, random_state=0
+        )
+        got = model.fit_transform(stack).gram()
+        np.testing.assert_allclose(got[:, 24:], got[:, [4, 9, 4]], atol=1e-12)
+        np.testing.assert_allclose(model.transform(stack).gram(), got, atol=1e-12)
 
     def test_views_that_share_weights_have_no_mixture(self):
         model = kq.EmbeddingCompletion(sharing="homogeneous", predict="between")
@@ -673,6 +693,17 @@ class TestSearch:
             scores.append(search.cv_results_["mean_test_score"])
         np.testing.assert_array_equal(scores[1], scores[0])
         np.testing.assert_array_equal(scores[2], scores[0])
+
+    def test_rows_that_are_zero_are_not_hidden(self):
+        K, mask = unit(related_kernels(20)), random_mask(20, share=0.8)
+        K[1] = 0.0
+        K[2, 5], K[2, :, 5] = 0.0, 0.0
+        search = kq.CompletionSearchCV(
+            kq.TransferFill(), {"eps": [0.01, 1.0]}, hidden=0.9, random_state=0
+        )
+        assert np.isfinite(search.fit(KernelStack(K, mask)).cv_results_["mean_test_score"]).all()
+        with pytest.raises(ValueError, match=r"none can be hidden: .* or zero"):
+            search.fit(KernelStack(np.zeros_like(K), mask))
 
     def test_result_does_not_depend_on_the_number_of_processes(self):
         scores = []

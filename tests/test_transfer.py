@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import kernelquilt as kq
 from kernelquilt.kernels import KernelStack
@@ -118,6 +119,24 @@ class TestUniform:
         K[1] -= 5 * np.eye(24)
         with pytest.raises(ValueError, match="'pet' is not positive semi-definite"):
             kq.TransferFill().fit(KernelStack(K, mask, names=["mri", "pet", "ct"]))
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            kq.TransferFill(weighting="loo", n_passes=2, constant=0),
+            kq.WishartCompletion(1, error_estimates=True, n_fit=8, random_state=0),
+        ],
+        ids=["transfer", "Wishart"],
+    )
+    @pytest.mark.parametrize("seed", range(4))
+    def test_slightly_indefinite_kernels_are_not(self, model, seed):
+        K, mask = unit(related_kernels(24, 3, seed)), random_mask(24, 3, seed)
+        for kernel in K:
+            values, vectors = np.linalg.eigh(kernel)
+            values[:8] = -0.09
+            kernel[...] = (vectors * values) @ vectors.T
+        completed = clone(model).fit_transform(KernelStack(K, mask))
+        assert np.isfinite(completed.gram()).all()
 
     def test_kernels_that_do_not_meet(self):
         K, mask = unit(related_kernels(m=2)), np.ones((24, 2), dtype=bool)

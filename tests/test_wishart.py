@@ -209,6 +209,7 @@ class TestCompletion:
             half = np.linalg.solve(known, whole[m][np.ix_(v, ~v)])
             np.testing.assert_allclose(part.gram()[m][np.ix_(~v, ~v)], half.T @ known @ half)
         assert_psd(part.gram())
+        np.testing.assert_array_equal(part.gram(), part.gram().transpose(0, 2, 1))
         again = model.transform(stack[:24])
         np.testing.assert_allclose(again.gram(), part.gram(), atol=1e-12)
         np.testing.assert_allclose(again.diag, part.diag, atol=1e-12)

@@ -24,9 +24,17 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._gram import Kernel
-from kernelquilt._validation import BoolArray, FloatArray, unchanged_on_error, warn_all_absent
+from kernelquilt._validation import (
+    BoolArray,
+    FloatArray,
+    quoted,
+    unchanged_on_error,
+    warn_all_absent,
+)
 from kernelquilt.kernels import KernelStack, as_stack
 from kernelquilt.optim.blas import single_threaded_blas
+
+FEW = 3  # samples from which on a kernel can be completed in earnest
 
 
 def _not_empty(observed: BoolArray) -> tuple[BoolArray, BoolArray]:
@@ -67,6 +75,9 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
         diag : ndarray of shape (M, n_rows) or None
             Similarity of each row with itself, zero where absent; None if it is not known.
         """
+
+    def _warn_little_known(self, observed: BoolArray) -> None:
+        """Warn about kernels of which too little is known by the training mask (n, M)."""
 
     def _empty_weights(self, observed: BoolArray) -> FloatArray:
         """Return the weights (M, n) that make the features of samples without any kernel."""
@@ -163,6 +174,7 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
             self.training_rows_ = stack.training_rows
             self.n_features_in_ = len(stack.names)
             observed = part.observed[:, seen]
+            self._warn_little_known(observed)
             try:
                 self._complete(K, observed)
             except np.linalg.LinAlgError:
@@ -229,6 +241,37 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
                 f"{self._empty_get}",
                 UserWarning,
                 stacklevel=5,
+            )
+
+    def _warn_few(self, observed: BoolArray) -> None:
+        """Warn about kernels that hardly any sample has."""
+        names, counts = self._kernel_names(), observed.sum(axis=0)
+        few = [name for name, count in zip(names, counts, strict=True) if count < FEW]
+        if few and not observed.all():
+            warnings.warn(
+                f"fewer than {FEW} of {len(observed)} training samples have the kernels "
+                f"{quoted(few)}; what is completed there has little to rest on, and leaving them "
+                "out may be better",
+                UserWarning,
+                stacklevel=6,
+            )
+
+    def _warn_alone(self, observed: BoolArray) -> None:
+        """Warn about kernels that share no sample with another."""
+        shared = observed.T.astype(np.float64) @ observed
+        np.fill_diagonal(shared, 0.0)
+        alone = [
+            name
+            for name, others, present in zip(self._kernel_names(), shared, observed.T, strict=True)
+            if not present.all() and not others.any()
+        ]
+        if alone:
+            warnings.warn(
+                f"the kernels {quoted(alone)} have none of the {len(observed)} training samples in "
+                "common with another kernel, so that nothing can be learned about what is absent "
+                "in them; it starts from their mean",
+                UserWarning,
+                stacklevel=6,
             )
 
     def __sklearn_tags__(self) -> Any:

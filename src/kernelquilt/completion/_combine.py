@@ -47,6 +47,14 @@ def training_places(keys: Keys, training_keys: Keys) -> IndexArray:
     return np.array([known.get(key.tobytes(), -1) for key in keys], dtype=np.intp)
 
 
+def places_of_first(keys: Keys, among: BoolArray) -> IndexArray:
+    """Return for some training samples (n,) the place among them of the first one alike.
+
+    Samples are alike if the same is known of them, so that all or none of these are among them.
+    """
+    return np.searchsorted(np.flatnonzero(among), training_places(keys[among], keys))
+
+
 def mean_diagonal(kernel: Kernel) -> float:
     """Return the mean diagonal of a kernel, 1 if that is no scale."""
     size = float(np.trace(kernel, dtype=np.float64)) / len(kernel)

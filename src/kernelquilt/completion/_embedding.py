@@ -204,7 +204,8 @@ class EmbeddingCompleter(LearnedCompleter):
             return
         for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True):
             keys = self._keys if unit else None
-            self._approximations.append(Approximation.complete(kernel, present, coef, keys))
+            alike = coef[training_places(self._keys, self._keys)]
+            self._approximations.append(Approximation.complete(kernel, present, alike, keys))
 
     def _complete_rows(
         self, K: Kernel, observed: BoolArray, diag: FloatArray | None

@@ -10,25 +10,23 @@ l that they have, averaged with weights s_ml if the method has learned how simil
 A new sample of which the same is known as of a training sample is completed as that one was.
 """
 
-import warnings
 from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
 
 from kernelquilt._gram import Kernel
-from kernelquilt._validation import BoolArray, FloatArray, IndexArray, quoted
+from kernelquilt._validation import BoolArray, FloatArray, IndexArray
 from kernelquilt.completion._base import IterativeCompleter
 from kernelquilt.completion._combine import (
     Combination,
     mean_diagonal,
+    places_of_first,
     row_keys,
     training_places,
     unit_kernels,
 )
 from kernelquilt.completion._transfer import Transfer, solve_transfer
-
-_FEW = 3  # samples from which on a kernel can be completed in earnest
 
 
 class LearnedCompleter(IterativeCompleter):
@@ -48,7 +46,6 @@ class LearnedCompleter(IterativeCompleter):
         """
 
     def _complete(self, K: Kernel, observed: BoolArray) -> None:
-        self._warn_little_known(observed)
         self._unit = unit_kernels(K, observed, "auto", self._kernel_names())
         self._keys = row_keys(K, observed)
         self._transfer = solve_transfer(K, observed)
@@ -60,11 +57,12 @@ class LearnedCompleter(IterativeCompleter):
         self.undetermined_ = together @ together.T == 0
 
     def _combine(self, K: Kernel, observed: BoolArray, coefs: list[FloatArray]) -> None:
-        """Complete the training kernels in place."""
-        self._combinations = [
-            Combination.complete(kernel, present, coef, self._keys if unit else None)
-            for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True)
-        ]
+        """Complete the training kernels in place, alike where the same is known of samples."""
+        self._combinations = []
+        for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True):
+            alike = coef[places_of_first(self._keys, ~present)]
+            keys = self._keys if unit else None
+            self._combinations.append(Combination.complete(kernel, present, alike, keys))
 
     def _complete_rows(
         self, K: Kernel, observed: BoolArray, diag: FloatArray | None
@@ -108,31 +106,8 @@ class LearnedCompleter(IterativeCompleter):
         return whole
 
     def _warn_little_known(self, observed: BoolArray) -> None:
-        names, counts = self._kernel_names(), observed.sum(axis=0)
-        few = [name for name, count in zip(names, counts, strict=True) if count < _FEW]
-        if few and not observed.all():
-            warnings.warn(
-                f"fewer than {_FEW} of {len(observed)} training samples have the kernels "
-                f"{quoted(few)}; what is completed there has little to rest on, and leaving them "
-                "out may be better",
-                UserWarning,
-                stacklevel=6,
-            )
-        shared = observed.T.astype(np.float64) @ observed
-        np.fill_diagonal(shared, 0.0)
-        alone = [
-            name
-            for name, others, count in zip(names, shared, counts, strict=True)
-            if count < len(observed) and not others.any()
-        ]
-        if alone:
-            warnings.warn(
-                f"the kernels {quoted(alone)} have none of the {len(observed)} training samples in "
-                "common with another kernel, so that nothing can be learned about what is absent "
-                "in them; it starts from their mean",
-                UserWarning,
-                stacklevel=6,
-            )
+        self._warn_few(observed)
+        self._warn_alone(observed)
 
 
 def _with_fallback(

@@ -8,7 +8,8 @@ expected to be
 
 where D = I. If it has unit diagonal, so has Z: a column x_t of X is divided by the root of
 q_t = x_t' K_vv x_t if that is above 1, and D_tt = sqrt((1 - q_t) / R_tt). A further sample, with
-coefficients x, residuals r to h and r_0 to itself, is completed in the same way.
+coefficients x, residuals r to h and r_0 to itself, is completed in the same way. Training samples
+of which the same is known are the same sample in Z.
 """
 
 from abc import abstractmethod
@@ -22,7 +23,9 @@ from kernelquilt._gram import Kernel
 from kernelquilt._validation import BoolArray, FloatArray
 from kernelquilt.completion._base import BaseCompleter
 from kernelquilt.completion._combine import (
+    Keys,
     mean_diagonal,
+    places_of_first,
     row_keys,
     training_places,
     unit_kernels,
@@ -63,12 +66,16 @@ class Regression:
         R: FloatArray,
         least: float,
         unit: bool,
+        keys: Keys,
     ) -> "Regression":
         """Complete a training kernel (n, n) in place, from X' and R as they are in (1).
 
         `least` is what the diagonal of R cannot be below but by rounding, or if kernels are not
-        positive semi-definite.
+        positive semi-definite. `keys` (n,) are from `row_keys`.
         """
+        first = places_of_first(keys, ~present)
+        if (first != np.arange(len(first))).any():
+            coef, R = coef[first], R[np.ix_(first, first)]
         half = coef @ block(kernel, present, present)
         inner = half @ coef.T
         lengths, spread = np.ones(len(coef)), np.ones(len(coef))
@@ -138,7 +145,8 @@ class Regression:
     def without_residual(self, kernel: Kernel) -> None:
         """Take D R D out of the completed training kernel (n, n)."""
         v = self.present
-        kernel[np.ix_(~v, ~v)] = self.coef @ block(kernel, v, v) @ self.coef.T
+        inner = self.coef @ block(kernel, v, v) @ self.coef.T
+        kernel[np.ix_(~v, ~v)] = (inner + inner.T) / 2
 
 
 class RegressionCompleter(BaseCompleter):
@@ -164,6 +172,10 @@ class RegressionCompleter(BaseCompleter):
 
         Z (M, n, n) are the completed training kernels; where observed, `own` is known or 1.
         """
+
+    def _warn_little_known(self, observed: BoolArray) -> None:
+        self._warn_few(observed)
+        self._warn_alone(observed)
 
     def _complete(self, K: Kernel, observed: BoolArray) -> None:
         self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())

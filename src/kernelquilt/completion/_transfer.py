@@ -193,11 +193,16 @@ class Refinement(NamedTuple):
         diagonal, workspace = Q.diagonal().copy(), np.empty((2, Q.size))
         for eps in _RIDGES:
             np.fill_diagonal(Q, diagonal + eps)
-            inverse = inverse_of(Q)
+            try:
+                inverse = inverse_of(Q)
+            except np.linalg.LinAlgError:
+                # kernels that are not quite positive semi-definite need the larger ones
+                continue
             error = float(np.vdot(known, left_out_metric(inverse, workspace)))
             if found is None or error < best:
                 best, found = error, cls(weights / size, constant, eps, inverse)
-        assert found is not None
+        if found is None:
+            raise np.linalg.LinAlgError("the completed kernels are not positive semi-definite")
         return found
 
     def coefficients(self, K: Kernel, rows: BoolArray, present: BoolArray) -> FloatArray:

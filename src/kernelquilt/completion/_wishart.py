@@ -14,7 +14,7 @@ from kernelquilt._validation import BoolArray, FloatArray, IndexArray
 from kernelquilt.completion._combine import Combination, Keys, row_keys
 from kernelquilt.completion._regress import Regression
 from kernelquilt.completion._transfer import Transfer, solve_transfer
-from kernelquilt.optim.transfer import block, inverse_of
+from kernelquilt.optim.transfer import block
 from kernelquilt.optim.wishart import Mixture, fit_mixture
 
 _LEAST_FITTED = 3  # samples from which a mixture is fitted
@@ -72,7 +72,13 @@ class Step:
 
 
 def take_step(
-    Z: FloatArray, present: BoolArray, m: int, fitted: IndexArray, start: Mixture, unit: bool
+    Z: FloatArray,
+    present: BoolArray,
+    m: int,
+    fitted: IndexArray,
+    start: Mixture,
+    unit: bool,
+    keys: Keys,
 ) -> Step:
     """Fit the mixture (2) for kernel m and complete Z[m] by (3) in place.
 
@@ -88,21 +94,16 @@ def take_step(
     start : Mixture
         Where to start, as in Step.
     unit : bool
+    keys : ndarray of shape (n,)
+        From `row_keys`.
     """
     mixture, value = _fitted_mixture(Z, m, fitted, start)
     v, h = present, ~present
-    while True:
-        C = _covariance(Z, mixture)
-        try:
-            factor = np.asarray(np.linalg.cholesky(block(C, v, v)), dtype=np.float64)
-            break
-        except np.linalg.LinAlgError:
-            # a kernel is not positive semi-definite beyond the samples of the fit
-            mixture = mixture._replace(noise=10 * mixture.noise)
+    mixture, C, factor = _factored(Z, mixture, v)
     to_absent = block(C, v, h)
     coef = scipy.linalg.cho_solve((factor, True), to_absent, check_finite=False).T
     R = block(C, h, h) - coef @ to_absent
-    regression = Regression.complete(Z[m], v, coef, R, mixture.noise, unit)
+    regression = Regression.complete(Z[m], v, coef, R, mixture.noise, unit, keys)
     return Step(m, mixture, value, factor, regression)
 
 
@@ -128,6 +129,19 @@ def _covariance(Z: FloatArray, mixture: Mixture) -> FloatArray:
     C = np.tensordot(mixture.kernels, Z, axes=1) + mixture.constant
     C[np.diag_indices(len(C))] += mixture.noise
     return np.asarray(C)
+
+
+def _factored(
+    Z: FloatArray, mixture: Mixture, v: BoolArray
+) -> tuple[Mixture, FloatArray, FloatArray]:
+    """Return the mixture, C (n, n) and the lower Cholesky factor of C_vv."""
+    while True:
+        C = _covariance(Z, mixture)
+        try:
+            return mixture, C, np.asarray(np.linalg.cholesky(block(C, v, v)), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            # a kernel is not positive semi-definite beyond the samples of the fit
+            mixture = mixture._replace(noise=10 * mixture.noise)
 
 
 @dataclass(frozen=True)
@@ -210,7 +224,7 @@ def complete_by_sweeps(
     steps = []
     for sweep in range(n_sweeps):
         for m in order:
-            step = take_step(Z, observed[:, m], m, subsets[m], mixtures[m], bool(unit[m]))
+            step = take_step(Z, observed[:, m], m, subsets[m], mixtures[m], bool(unit[m]), keys)
             mixtures[m] = step.mixture
             steps.append(step)
         if on_sweep is not None:
@@ -253,8 +267,8 @@ def forecast_errors(
         start = Mixture.start(len(Z) - 1)
         start = start._replace(kernels=np.insert(start.kernels, m, 0.0))
         mixture, _ = _fitted_mixture(without, m, subsets[m], start)
-        C = _covariance(without, mixture)
-        G = inverse_of(block(C, v, v))
+        _, C, factor = _factored(without, mixture, v)
+        G = scipy.linalg.cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
         residuals = (G @ block(Z[m], v, v)) / G.diagonal()[:, None]
         np.fill_diagonal(residuals, 0.0)
         n_v = len(G)

@@ -224,7 +224,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
                 continue
             a, model = min(found, key=lambda each: each[1].history[-1].objective)
             regression = Regression.complete(
-                Z[m], present, model.coef, model.residual, _LEAST, bool(self._unit[m])
+                Z[m], present, model.coef, model.residual, _LEAST, bool(self._unit[m]), self._keys
             )
             self._models.append((a, model, regression))
         used = [(names[m], each) for m, each in enumerate(self._models) if each is not None]

@@ -5,7 +5,8 @@ rows of hidden samples are compared with what they were, on the samples that hav
 
     error = mean over kernels of the mean over hidden samples t of 100 |kh_t - k_t| / |k_t|,
 
-the average relative error of `kernelquilt.metrics`. No kernel needs to be complete, and what is
+the average relative error of `kernelquilt.metrics`; rows that are zero are not hidden, because they
+have no relative error. No kernel needs to be complete, and what is
 absent is never needed. The error is a guide for choosing, not a forecast: what is absent in earnest
 may be harder, or easier, than what was hidden.
 """
@@ -31,7 +32,9 @@ from kernelquilt.metrics import average_relative_error
 _LEAST = 3  # samples that a kernel keeps
 
 
-def hide_cells(observed: BoolArray, share: float, rng: np.random.RandomState) -> BoolArray:
+def hide_cells(
+    observed: BoolArray, share: float, rng: np.random.RandomState, allowed: BoolArray | None = None
+) -> BoolArray:
     """Return a mask with some more cells absent.
 
     Parameters
@@ -41,6 +44,8 @@ def hide_cells(observed: BoolArray, share: float, rng: np.random.RandomState) ->
         Of the observed cells, how many are hidden at most: every sample keeps a kernel, and every
         kernel three samples.
     rng : RandomState
+    allowed : ndarray of bool of shape (n, M), default=None
+        Which observed cells may be hidden, by default all.
 
     Returns
     -------
@@ -53,7 +58,7 @@ def hide_cells(observed: BoolArray, share: float, rng: np.random.RandomState) ->
     for i, m in rng.permutation(cells):
         if wanted == 0:
             break
-        if per_sample[i] > 1 and per_kernel[m] > _LEAST:
+        if per_sample[i] > 1 and per_kernel[m] > _LEAST and (allowed is None or allowed[i, m]):
             mask[i, m] = False
             per_sample[i] -= 1
             per_kernel[m] -= 1
@@ -221,12 +226,15 @@ class CompletionSearchCV(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _search(self, stack: KernelStack) -> None:
         rng = check_random_state(self.random_state)
-        masks = [hide_cells(stack.observed, self.hidden, rng) for _ in range(self.n_splits)]
+        allowed = np.column_stack([kernel.any(axis=1) for kernel in stack.training_kernels()])
+        masks = [
+            hide_cells(stack.observed, self.hidden, rng, allowed) for _ in range(self.n_splits)
+        ]
         if (masks[0] == stack.observed).all():
             raise ValueError(
                 f"of the {stack.observed.sum()} observed cells of {len(stack)} training samples "
                 f"and {len(stack.names)} kernels none can be hidden: each is the last kernel of "
-                f"its sample, or of a kernel with {_LEAST} samples or fewer"
+                f"its sample, of a kernel with {_LEAST} samples or fewer, or zero"
             )
         candidates = list(ParameterGrid(self.param_grid))
         found = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(

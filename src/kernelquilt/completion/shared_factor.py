@@ -294,7 +294,7 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
             R = W @ statistics.uncertainty @ W.T + found.noise * np.eye(len(W))
             coef = W @ statistics.scores.T
             self._regressions.append(
-                Regression.complete(kernel, present, coef, R, found.noise, bool(unit))
+                Regression.complete(kernel, present, coef, R, found.noise, bool(unit), self._keys)
             )
         known = np.asarray(self.training_rows_.observed.any(axis=1))
         self.factor_ = np.full((len(known), found.factor.shape[1]), np.nan)

@@ -128,6 +128,9 @@ class TransferFill(BaseCompleter):
         self.constant = constant
         self.unit_diagonal = unit_diagonal
 
+    def _warn_little_known(self, observed: BoolArray) -> None:
+        self._warn_few(observed)
+
     def _complete(self, K: Kernel, observed: BoolArray) -> None:
         self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
         self._keys = row_keys(K, observed) if self._unit.any() else None

@@ -60,10 +60,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._validation import BoolArray, FloatArray, IndexArray, quoted
+from kernelquilt.completion._base import FEW
 from kernelquilt.completion._regress import RegressionCompleter
 from kernelquilt.completion._wishart import complete_by_sweeps, forecast_errors
-
-_LEAST = 3
 
 
 def fitting_subsets(observed: BoolArray, n_fit: int, rng: RandomState) -> list[IndexArray]:
@@ -148,7 +147,7 @@ class WishartCompletion(RegressionCompleter):
         **RegressionCompleter._parameter_constraints,
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],
         "residual": ["boolean"],
-        "n_fit": [Interval(Integral, _LEAST, None, closed="left")],
+        "n_fit": [Interval(Integral, FEW, None, closed="left")],
         "error_estimates": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -174,7 +173,6 @@ class WishartCompletion(RegressionCompleter):
         self.verbose = verbose
 
     def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
-        self._warn_few(observed)
         unit = self._unit
         subsets = fitting_subsets(observed, self.n_fit, check_random_state(self.random_state))
         errors = forecast_errors(Z, observed, unit, subsets) if self.error_estimates else None
@@ -214,24 +212,16 @@ class WishartCompletion(RegressionCompleter):
             self.error_ = np.full(training.shape, np.nan)
             self.error_[np.ix_(known, seen)] = errors * self._sizes
 
-    def _warn_few(self, observed: BoolArray) -> None:
-        """Warn about kernels of which too little is known, alone or together with others."""
-        names, counts = self._kernel_names(), observed.sum(axis=0)
-        few = [name for name, count in zip(names, counts, strict=True) if count < _LEAST]
-        if few:
-            warnings.warn(
-                f"fewer than {_LEAST} of {len(observed)} training samples have the kernels "
-                f"{quoted(few)}, so that their relation to others is not learnt",
-                UserWarning,
-                stacklevel=5,
-            )
+    def _warn_little_known(self, observed: BoolArray) -> None:
+        self._warn_few(observed)
+        names = self._kernel_names()
         shared = observed.T.astype(int) @ observed
         np.fill_diagonal(shared, 0)
-        apart = [name for name, row in zip(names, shared, strict=True) if (row < _LEAST).all()]
+        apart = [name for name, row in zip(names, shared, strict=True) if (row < FEW).all()]
         if apart and len(names) > 1:
             every = "no two kernels share" if len(apart) == len(names) else "not shared with others"
             warnings.warn(
-                f"{every}: the kernels {quoted(apart)} have fewer than {_LEAST} of "
+                f"{every}: the kernels {quoted(apart)} have fewer than {FEW} of "
                 f"{len(observed)} training samples in common with any other, so that nothing is "
                 "learnt from one about the other; MeanFill does as well for them",
                 UserWarning,

@@ -123,7 +123,7 @@ def _descend(
             problem.mix(descent.x)
             descent.evaluate()
         values = [*values[-ROUND:], descent.value]
-        size = max(descent.value, least)
+        size = max(descent.value, least) or 1.0
         decrease = np.inf
         if not moved:
             decrease = (values[-2] - values[-1]) / size
