@@ -140,7 +140,10 @@ def published(directory, n_splits):
 def early(directory, n_splits):
     """Show objective and error against the number of iterations."""
     counts = (1, 10, 30, 100, 300, 1000, 2000)
-    print(f"\nerror in % (objective) after {counts} iterations, 1 kernel absent, split 0")
+    print(
+        f"\nerror in % (objective) after {counts} iterations and, but for the SDP, up to 50 "
+        "proximal steps; 1 kernel absent, split 0"
+    )
     for title in ("TOYG1", "TOYL", "DREAM"):
         stored = load(directory, f"mkc_{SETS[title]}")
         if stored is None:

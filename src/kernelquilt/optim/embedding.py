@@ -21,7 +21,7 @@ observed columns of A. What couples the views is done for a few rows of all view
 needs no memory worth mention. For a single view there is no coupling.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -281,7 +281,9 @@ class ApproximationProblem(EmbeddingProblem):
     def _evaluate(self, A: list[Floats], gradient: list[Floats]) -> float:
         if self.lam1 == 0:  # without coupling no kernels of all samples are needed
             return self._within_all(A, gradient)
-        P, Khat = self._approximate(A)
+        # L' A is kept where the gradient will be, which saves the memory
+        P = [g[: L.shape[1]] for g, L in zip(gradient, self._factors, strict=True)]
+        Khat = self._approximate(A, P)
         B = np.eye(len(A)) - self.mixing
         value = 0.0
         size = max(1, ENTRIES // (len(A) * self.n))
@@ -299,20 +301,22 @@ class ApproximationProblem(EmbeddingProblem):
                 C[m][at] += E
             Khat[:, rows] = C
         for g, p, L, kernel in zip(gradient, P, self._factors, Khat, strict=True):
-            np.matmul(4 * L, p @ kernel, out=g)
+            product = p @ kernel
+            np.matmul(L, product, out=g)
+            g *= 4
         return value
 
     def _grams(self, A: list[Floats]) -> list[Floats]:
-        flat = self._approximate(A)[1].reshape(len(A), -1)
+        flat = self._approximate(A, [None] * len(A)).reshape(len(A), -1)
         return [flat @ flat.T] * len(A)
 
-    def _approximate(self, A: list[Floats]) -> tuple[list[Floats], Floats]:
-        """Return L' A (r_m, n) of each view, and the approximate kernels (M, n, n)."""
-        P = [L.T @ a for L, a in zip(self._factors, A, strict=True)]
+    def _approximate(self, A: list[Floats], products: Sequence[Floats | None]) -> Floats:
+        """Return the approximate kernels (M, n, n), and write L' A (r_m, n) where it is wanted."""
         Khat = np.empty((len(A), self.n, self.n))
-        for p, out in zip(P, Khat, strict=True):
-            np.matmul(p.T, p, out=out)
-        return P, Khat
+        for a, L, product, out in zip(A, self._factors, products, Khat, strict=True):
+            P = np.matmul(L.T, a, out=product)
+            np.matmul(P.T, P, out=out)
+        return Khat
 
 
 class HomogeneousProblem(EmbeddingProblem):
