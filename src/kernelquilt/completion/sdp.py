@@ -77,7 +77,7 @@ def solve_sdp(
     ridge: float = 1e-8,
     between: FloatArray | None = None,
     sizes: FloatArray | None = None,
-    tol: float = 1e-6,
+    tol: float = 1e-8,
     max_iter: int = 2000,
     on_step: Callable[[int, CompletionStep], None] | None = None,
 ) -> SDPKernels:
@@ -97,7 +97,7 @@ def solve_sdp(
         S if it is fixed, in which case the problem is convex; by default it is learned.
     sizes : ndarray of shape (M,), default=None
         Units in which the kernels are taken, by default 1.
-    tol : float, default=1e-6
+    tol : float, default=1e-8
         Mean relative decrease of the objective by one step at which to stop.
     max_iter : int, default=2000
         Cap on the steps.
@@ -205,7 +205,7 @@ class SDPCompletion(LearnedCompleter):
     ----------
     lam1 : float, default=0.1
         Weight of the agreement between kernels, against the observed entries.
-    tol : float, default=1e-6
+    tol : float, default=1e-8
         Mean relative decrease of the objective by one step at which to stop.
     max_iter : int, default=2000
         Cap on the steps.
@@ -247,7 +247,7 @@ class SDPCompletion(LearnedCompleter):
     _distance_name = "mean relative decrease of the objective"
 
     def __init__(
-        self, lam1: float = 0.1, *, tol: float = 1e-6, max_iter: int = 2000, verbose: int = 0
+        self, lam1: float = 0.1, *, tol: float = 1e-8, max_iter: int = 2000, verbose: int = 0
     ) -> None:
         self.lam1 = lam1
         self.tol = tol
