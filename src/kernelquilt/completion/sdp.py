@@ -48,6 +48,7 @@ from kernelquilt.completion._transfer import solve_transfer
 from kernelquilt.optim.qp import simplex_least_squares
 
 _ROUND = 10  # steps between updates of S, and over which progress is averaged
+_NEGLIGIBLE = 1e-3  # share of the squared entries below which a value counts as that much
 _DELTA = 1e-2  # in units of the kernels; less is no better
 
 
@@ -134,6 +135,8 @@ def solve_sdp(
         return value, half
 
     history: list[CompletionStep] = []
+    # where everything can be fitted the value itself tends to zero
+    least = max(_NEGLIGIBLE * float(np.vdot(target, target)), 1e-300)
     Q = coupling()
     step = 1 / (1 + float(np.linalg.norm(Q, 2)))
     value, half = evaluate(X)
@@ -159,7 +162,7 @@ def solve_sdp(
             value, half = evaluate(X)
             half_before = evaluate(before)[1]
         values = [*values[-_ROUND:], value]
-        size = max(abs(value), 1e-300)
+        size = max(abs(value), least)
         decrease = (values[0] - value) / _ROUND / size if number >= _ROUND else np.inf
         history.append(CompletionStep(value, decrease))
         if on_step is not None:
