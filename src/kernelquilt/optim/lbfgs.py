@@ -129,6 +129,8 @@ class LBFGS:
 
     def _direction(self, out: Vector) -> float:
         """Write minus the inverse Hessian times the gradient, and return the slope."""
+        if self._pairs:
+            self._rescale()
         d = self._next
         np.negative(self.gradient, out=d)
         factors = []
@@ -136,7 +138,6 @@ class LBFGS:
             factors.append(_dot(s, d) / product)
             _add(d, -factors[-1], y)
         if self._pairs:
-            self._rescale()
             if self._precondition is not None:
                 self._precondition(d)
             d *= self._scale
@@ -151,7 +152,8 @@ class LBFGS:
         if self._precondition is None:
             self._scale = product / _dot(y, y)
         elif len(self._pairs) < YOUNG or self._age % REFIT == 0:
-            image = y.astype(np.float64)
+            image = self._next
+            image[:] = y
             self._precondition(image)
             self._scale = product / _dot(y, image)
         self._age += 1
