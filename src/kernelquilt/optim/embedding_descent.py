@@ -28,7 +28,7 @@ ROUND = 10  # iterations between updates of S, and over which progress is averag
 EXACT_STEPS = 50
 LEAST = 1e-4
 N_PAIRS = 6
-N_PAIRS_LARGE = 3  # of vectors that are kept in single precision, to save memory
+N_PAIRS_LARGE = 2  # of vectors that are kept in single precision, to save memory
 
 
 def minimise(
