@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._quilt_door import QuiltDoor
 from kernelquilt._validation import unchanged_on_error
 from kernelquilt.kernels import KernelStack
-from kernelquilt.mkl._ridge_base import BaseRidgeClassifier, Targets, loo_accuracy, parts_of
+from kernelquilt.mkl._ridge_base import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.mkl._view_machines import LEAST_SAMPLES
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.optim.stack import Stack, solve_linear_stack, solve_softmax_stack
@@ -270,7 +270,7 @@ class QuiltRegressor(QuiltDoor, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "quilt_")
         rows = self._check_rows(X)
         with single_threaded_blas():
-            found = [self._predict_part(part) for part in parts_of(rows, self)]
+            found = [self._predict_part(part) for part in self._parts_of(rows)]
         return self.mean_ + self.scale_ * np.concatenate(found)
 
     def _predict_part(self, rows: Any) -> Floats:

@@ -6,7 +6,7 @@ attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction
 
 import sys
 import warnings
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -35,10 +35,8 @@ from kernelquilt.views import MultiView
 
 Floats = NDArray[np.float64]
 
-PREDICTION_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
-
-class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
     """Base of the classifiers that learn from a stack of kernels."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -166,32 +164,11 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclas
         check_is_fitted(self, "dual_coef_")
         rows = self._check_rows(X)
         n_classes = len(self.classes_)
-        scores = np.empty((len(rows), len(self.intercept_)))
-        size = max(1, PREDICTION_ENTRIES // self.dual_coef_.shape[-1])
         with single_threaded_blas():
-            for start in range(0, len(rows), size):
-                part = slice(start, start + size)
-                scores[part] = self._scores(rows[part])
+            scores = np.concatenate([self._scores(part) for part in self._parts_of(rows)])
         if n_classes == 2:
             return scores[:, 0]
         return scores if self.multi_class == "ovr" else votes_of(scores, n_classes)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
-            As in `decision_function`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,)
-            Class labels.
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
 
     def _gate_features(
         self,
@@ -202,6 +179,10 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclas
     ) -> Any:
         """Return what a subclass has to know of the samples beside their kernels."""
         return None
+
+    @property
+    def _entries_per_row(self) -> int:
+        return int(self.dual_coef_.shape[-1])
 
     def _scores(self, rows: Any) -> Floats:
         """Return the scores of all problems, shape (n_rows, n_problems)."""

@@ -3,6 +3,7 @@
 A subclass has the parameters `kernels` and `views`, and says what it does with the kernels.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,8 +24,10 @@ from kernelquilt.views import MultiView
 
 Floats = NDArray[np.float64]
 
+PREDICTION_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
-class KernelDoor:
+
+class KernelDoor(ABC):
     """Checks of samples, targets and weights, and the kernels between samples."""
 
     kernels: Any
@@ -109,6 +112,16 @@ class KernelDoor:
             return rows.cross_kernels(self.training_rows_, needed)
         return self.view_kernels_.iter_kernels(rows, needed)
 
+    def _parts_of(self, rows: Any) -> list[Any]:
+        """Cut rows into parts whose kernels take a moderate amount of memory."""
+        size = max(1, PREDICTION_ENTRIES // self._entries_per_row)
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+    @property
+    @abstractmethod
+    def _entries_per_row(self) -> int:
+        """Kernel entries that are held for each row while predicting."""
+
     @contextmanager
     def _naming_indefinite(self, data: MultiView | KernelStack) -> Iterator[None]:
         """Turn a factorisation that fails into an error that names the kernel."""
@@ -151,6 +164,28 @@ class ClassifierDoor(KernelDoor):
     """The same for classifiers with the parameter `class_weight`."""
 
     class_weight: Any
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores of samples, (n_rows,) if binary, otherwise (n_rows, n_classes)."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `decision_function`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
 
     def _check_two_classes(self, classes: NDArray[Any], codes: Any, weight: Floats) -> None:
         present = np.unique(codes[weight > 0])

@@ -4,7 +4,7 @@ All classes are learned in one go: the target of a sample is 1 for its class and
 the others. A subclass says how it learns (`_learn`) and how it scores rows (`_log_proba`).
 """
 
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._validation import BoolArray, unchanged_on_error
 from kernelquilt.kernels import KernelStack
-from kernelquilt.mkl._base import PREDICTION_ENTRIES
 from kernelquilt.mkl._door import ClassifierDoor
 from kernelquilt.optim.blas import single_threaded_blas
 from kernelquilt.views import MultiView
@@ -98,7 +97,7 @@ class Centring(NamedTuple):
         return centred, None if diag is None else (diag - 2 * rows + self.overall) / self.scale
 
 
-class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
     """Base of the classifiers made of kernel ridge machines, with probabilities."""
 
     @abstractmethod
@@ -172,38 +171,15 @@ class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator, metacl
         """
         return np.asarray(np.exp(self._normalised(X)))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
-            As in `decision_function`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,)
-            Class labels.
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
-
     def _normalised(self, X: Any) -> Floats:
         """Return logarithms of probabilities (n_rows, c), some rows at a time."""
         check_is_fitted(self, "classes_")
         rows = self._check_rows(X)
         with single_threaded_blas():
-            log_proba = np.concatenate([self._log_proba(part) for part in parts_of(rows, self)])
+            log_proba = np.concatenate([self._log_proba(part) for part in self._parts_of(rows)])
         largest = log_proba.max(axis=1, keepdims=True)
         log_proba -= largest
         return np.asarray(log_proba - np.log(np.exp(log_proba).sum(axis=1, keepdims=True)))
-
-
-def parts_of(rows: Any, estimator: Any) -> list[Any]:
-    """Cut rows into parts whose kernels take a moderate amount of memory."""
-    size = max(1, PREDICTION_ENTRIES // estimator._entries_per_row)
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def loo_accuracy(log_proba: Floats, targets: Targets) -> float:
