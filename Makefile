@@ -4,13 +4,17 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-oldest lint bench clean
+.PHONY: demo test test-all test-oldest lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/kq demo --output demo.png
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n auto
+
+# The ordinary tests, those that kill processes, and those in a browser (Chromium, if there is one).
+test-all: test
+	$(BIN)/python -m pytest -m 'kill or browser'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -26,6 +30,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/mkc.py
 	$(BIN)/python benchmarks/completion.py
 	$(BIN)/python benchmarks/quilt.py
+	$(BIN)/python benchmarks/experiments.py
 
 # The same tests against the oldest dependencies that are supported.
 test-oldest: .venv-oldest/.installed

@@ -1,0 +1,194 @@
+"""Recipes: how a method is tuned, fitted and asked for predictions on a `Problem`.
+
+A recipe is called with a `Problem` and a `Tuning` and returns a `Fitted`. Whatever is tuned is
+tuned by cross-validation within the training samples; completion of kernels uses no labels and
+happens once, before the folds.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+from kernelquilt.experiments.problems import Problem, Stacks
+from kernelquilt.mkl.search import MKLSearchCV
+
+TINY = np.finfo(np.float64).tiny
+
+
+class ImpossibleError(Exception):
+    """A method cannot be fitted to these samples; the text says why."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Candidates and folds of the cross-validation."""
+
+    grid: Mapping[str, list[Any]]
+    folds: int
+    seed: int
+
+    def candidates(self, names: tuple[str, ...], prefix: str = "") -> dict[str, list[Any]]:
+        """Return the candidates of those parameters that the study has."""
+        return {prefix + name: list(self.grid[name]) for name in names if name in self.grid}
+
+    @property
+    def splitter(self) -> StratifiedKFold:
+        """The folds, the same for all methods."""
+        return StratifiedKFold(self.folds, shuffle=True, random_state=self.seed)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Predictions for the test samples, and what they cost.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_test,)
+    scores : ndarray of shape (n_test,) or (n_test, n_classes), or None
+        Decision values or probabilities.
+    parameters : dict
+        What was chosen.
+    figures : dict of str to float
+        ``train_seconds`` of the final fit, ``search_seconds``, ``test_seconds``; the
+        ``cv_accuracy`` of what was chosen; of the final model, where it has them,
+        ``support_share``, ``iterations``, ``converged``, ``log_objective``, ``effective_kernels``
+        (the squared sum of the weights over the sum of their squares) and ``active_share`` (of
+        the switches that are off and make a difference); means over its binary problems.
+    n_solves : int or None
+    gap : float or None
+        Relative duality gap of the final fit.
+    """
+
+    labels: NDArray[Any]
+    scores: NDArray[Any] | None
+    parameters: dict[str, Any]
+    figures: dict[str, float]
+    n_solves: int | None = None
+    gap: float | None = None
+
+
+Recipe = Callable[[Problem, Tuning], Fitted]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a comparison."""
+
+    summary: str
+    recipe: Recipe
+    leaky: bool = False  # a diagnostic that reads what should be absent
+
+
+@dataclass(frozen=True)
+class OnKernels:
+    """Tune a classifier of this package along warm-started paths and fit it to kernels.
+
+    Attributes
+    ----------
+    classifier : estimator
+    tuned : tuple of str
+        Parameters to tune, of those that the study has candidates for.
+    filler : transformer or None
+        Completes the kernels first.
+    """
+
+    classifier: Any
+    tuned: tuple[str, ...] = ("C",)
+    filler: Any = None
+
+    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+        """Fit and predict."""
+        train, test = problem.stacks
+        begun = time.perf_counter()
+        if self.filler is not None:
+            filler = clone(self.filler)
+            train, test = filler.fit_transform(train), filler.transform(test)
+        filled = time.perf_counter() - begun
+        candidates = tuning.candidates(self.tuned)
+        if not candidates:
+            fitted = fit_and_predict(clone(self.classifier), (train, test), problem)
+        else:
+            search = MKLSearchCV(self.classifier, candidates, cv=tuning.splitter)
+            fitted = from_search(search, (train, test), problem)
+        return with_figures(fitted, fill_seconds=filled) if self.filler is not None else fitted
+
+
+@dataclass(frozen=True)
+class OnFeatures:
+    """Tune a scikit-learn classifier by grid search and fit it to features with NaN."""
+
+    classifier: Any
+    grid: dict[str, list[Any]] = field(default_factory=dict)
+
+    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+        """Fit and predict."""
+        train, test = problem.features
+        search = GridSearchCV(self.classifier, self.grid, cv=tuning.splitter)
+        return from_search(search, (train, test), problem)
+
+
+def from_search(search: Any, stacks: tuple[Any, Any], problem: Problem) -> Fitted:
+    """Fit a search and return the predictions of its best estimator."""
+    train, test = stacks
+    begun = time.perf_counter()
+    search.fit(train, problem.y_train)
+    searched = time.perf_counter() - begun - search.refit_time_
+    fitted = predictions(search.best_estimator_, test)
+    solves = fitted.n_solves
+    if solves is not None and "mean_n_solves" in search.cv_results_:
+        solves += round(search.cv_results_["mean_n_solves"].sum() * search.n_splits_)
+    chosen = {name.split("__")[-1]: value for name, value in search.best_params_.items()}
+    figures = {"train_seconds": search.refit_time_, "search_seconds": searched}
+    figures["cv_accuracy"] = float(search.best_score_)
+    return replace(
+        fitted, parameters=chosen, figures={**fitted.figures, **figures}, n_solves=solves
+    )
+
+
+def fit_and_predict(classifier: Any, stacks: Stacks | tuple[Any, Any], problem: Problem) -> Fitted:
+    """Fit a classifier that needs no tuning, or tunes itself, and return its predictions."""
+    train, test = stacks
+    begun = time.perf_counter()
+    classifier.fit(train, problem.y_train)
+    trained = time.perf_counter() - begun
+    return with_figures(predictions(classifier, test), train_seconds=trained)
+
+
+def predictions(model: Any, test: Any) -> Fitted:
+    """Return what a fitted model says of test samples."""
+    begun = time.perf_counter()
+    labels = model.predict(test)
+    figures = {"test_seconds": time.perf_counter() - begun}
+    last = model[-1] if hasattr(model, "steps") else model
+    if hasattr(last, "decision_function"):
+        scores = model.decision_function(test)
+    else:
+        scores = model.predict_proba(test) if hasattr(last, "predict_proba") else None
+    if hasattr(last, "n_support_") and hasattr(last, "n_solves_"):
+        figures["support_share"] = float(np.mean(last.n_support_) / last.dual_coef_.shape[-1])
+    if hasattr(last, "n_iter_") and hasattr(last, "n_solves_"):
+        figures["iterations"] = float(np.mean(last.n_iter_))
+    if hasattr(last, "converged_"):
+        figures["converged"] = float(np.all(last.converged_))
+    if hasattr(last, "weights_"):
+        d = np.atleast_2d(last.weights_)
+        figures["effective_kernels"] = float(np.mean(d.sum(axis=1) ** 2 / (d**2).sum(axis=1)))
+    if hasattr(last, "active_"):
+        figures["active_share"] = float(np.mean(last.active_))
+    gap = None
+    if hasattr(last, "duality_gap_"):
+        figures["log_objective"] = float(np.log(np.maximum(last.objective_, TINY)).mean())
+        gap = float(np.max(np.asarray(last.duality_gap_) / np.asarray(last.objective_)))
+    solves = getattr(last, "n_solves_", None)
+    return Fitted(labels, scores, {}, figures, None if solves is None else int(solves), gap)
+
+
+def with_figures(fitted: Fitted, **figures: float) -> Fitted:
+    """Return the same with further figures."""
+    return replace(fitted, figures={**fitted.figures, **figures})

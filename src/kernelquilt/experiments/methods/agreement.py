@@ -1,0 +1,137 @@
+"""Methods of the paper on MultiK-MHKS: views made to agree, and what they are compared with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from sklearn.model_selection import GridSearchCV
+
+from kernelquilt.cca_fusion import CCAFusion
+from kernelquilt.experiments.methods._recipes import (
+    Fitted,
+    ImpossibleError,
+    Method,
+    OnKernels,
+    Tuning,
+    from_search,
+    with_figures,
+)
+from kernelquilt.experiments.problems import Problem
+from kernelquilt.mkl.mhks import MHKSClassifier
+from kernelquilt.mkl.multi_mhks import MultiKernelMHKSClassifier
+from kernelquilt.mkl.search import MKLSearchCV
+from kernelquilt.mkl.simple import SimpleMKLClassifier
+from kernelquilt.mkl.svm2k import SVM2KClassifier
+from kernelquilt.mkl.uniform import UniformMKLClassifier
+from kernelquilt.preprocess import SelectKernels
+
+AGREEING = ("c", "lam", "max_iter")
+
+
+def ridge_penalties(tuning: Tuning) -> Any:
+    """Return the candidates of MHKS."""
+    return tuning.candidates(("c",))
+
+
+def margin_penalties(tuning: Tuning) -> Any:
+    """Return the candidates of an SVM."""
+    return tuning.candidates(("C",))
+
+
+def joint_penalties(tuning: Tuning) -> Any:
+    """Return the candidates of SVM-2K, one penalty for both margins and the disagreement."""
+    return [{"C_a": [C], "C_b": [C], "D": [C]} for C in tuning.grid["C"]]
+
+
+@dataclass(frozen=True)
+class BestKernels:
+    """Tune a classifier on every choice of so many kernels and keep the best by validation.
+
+    Attributes
+    ----------
+    classifier : estimator
+    candidates : callable
+        Returns the grid of a `Tuning`.
+    size : int
+        Number of kernels to choose.
+    """
+
+    classifier: Any
+    candidates: Callable[[Tuning], Any]
+    size: int = 1
+
+    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+        """Fit and predict."""
+        train, test = problem.stacks
+        if len(train.names) < self.size:
+            raise ImpossibleError(f"{len(train.names)} kernels are fewer than {self.size}")
+        found = []
+        for chosen in combinations(train.names, self.size):
+            selector = SelectKernels(list(chosen)).fit(train)
+            stacks = selector.transform(train), selector.transform(test)
+            search = MKLSearchCV(self.classifier, self.candidates(tuning), cv=tuning.splitter)
+            fitted = from_search(search, stacks, problem)
+            fitted.parameters["kernels"] = list(chosen)
+            found.append(fitted)
+        best = max(found, key=lambda fitted: fitted.figures["cv_accuracy"])
+        spent = sum(each.figures["search_seconds"] for each in found)
+        return with_figures(best, search_seconds=spent)
+
+
+@dataclass(frozen=True)
+class OnComponents:
+    """Tune MHKS on the components of correlation analysis."""
+
+    fusion: str
+
+    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+        """Fit and predict."""
+        model = CCAFusion(fusion=self.fusion, estimator=MHKSClassifier(kernels="linear"))
+        candidates = tuning.candidates(("c",), "estimator__")
+        search = GridSearchCV(model, candidates, cv=tuning.splitter)
+        return from_search(search, problem.stacks, problem)
+
+
+def sum_kernel(problem: Problem, tuning: Tuning) -> Fitted:
+    """Fit an SVM to the sum of the kernels, which is their mean with a larger penalty."""
+    n_kernels = len(problem.stacks[0].names)
+    candidates = {"C": [n_kernels * C for C in tuning.grid["C"]]}
+    search = MKLSearchCV(UniformMKLClassifier(multi_class="ovo"), candidates, cv=tuning.splitter)
+    return from_search(search, problem.stacks, problem)
+
+
+METHODS = {
+    "MultiK-MHKS": Method(
+        "squared-hinge classifiers of all kernels that agree, the minimum of Eq. (8)",
+        OnKernels(MultiKernelMHKSClassifier(), tuned=AGREEING),
+    ),
+    "MultiK-MHKS hk": Method(
+        "the published iteration from the published start: a diagnostic",
+        OnKernels(MultiKernelMHKSClassifier(solver="hk", init="unit", tol=1e-3), tuned=AGREEING),
+    ),
+    "MultiK-MHKS hk0": Method(
+        "the published iteration from zero: a diagnostic",
+        OnKernels(MultiKernelMHKSClassifier(solver="hk", tol=1e-3), tuned=AGREEING),
+    ),
+    "CCA+MHKS1": Method(
+        "correlation analysis, the components side by side, MHKS", OnComponents("concatenate")
+    ),
+    "CCA+MHKS2": Method(
+        "correlation analysis, MHKS on the components of each kernel, a vote", OnComponents("vote")
+    ),
+    "MHKS": Method("MHKS on the best kernel", BestKernels(MHKSClassifier(), ridge_penalties)),
+    "MKL (SILP)": Method(
+        "l1-norm MKL by semi-infinite linear programming",
+        OnKernels(SimpleMKLClassifier(solver="silp", multi_class="ovo")),
+    ),
+    "SVM-2K": Method(
+        "SVM-2K on the best pair of kernels",
+        BestKernels(SVM2KClassifier(multi_class="ovo"), joint_penalties, size=2),
+    ),
+    "SVM1": Method(
+        "SVM on the best kernel",
+        BestKernels(UniformMKLClassifier(multi_class="ovo"), margin_penalties),
+    ),
+    "SVM2": Method("SVM on the sum of the kernels", sum_kernel),
+}

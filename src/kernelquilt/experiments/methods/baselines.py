@@ -1,0 +1,106 @@
+"""What users would try first, and this package's recommendations: part of every comparison."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from kernelquilt.experiments.methods._recipes import (
+    Fitted,
+    ImpossibleError,
+    Method,
+    OnFeatures,
+    OnKernels,
+    Tuning,
+    fit_and_predict,
+    from_search,
+)
+from kernelquilt.experiments.problems import Problem
+from kernelquilt.mkl.late import LateFusionClassifier
+from kernelquilt.mkl.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
+from kernelquilt.quilt import QuiltClassifier
+
+PENALTIES = [0.1, 1.0, 10.0, 100.0]
+
+
+def zero_filled_svc(problem: Problem, tuning: Tuning) -> Fitted:
+    """Fit scikit-learn's SVC to the mean of the zero-filled kernels."""
+    train, test = (stack.gram().mean(axis=0) for stack in problem.stacks)
+    candidates = tuning.candidates(("C",)) or {"C": PENALTIES}
+    search = GridSearchCV(SVC(kernel="precomputed"), candidates, cv=tuning.splitter)
+    return from_search(search, (train, test), problem)
+
+
+def complete_only(problem: Problem, tuning: Tuning) -> Fitted:
+    """Fit the mean kernel to the complete training samples; absent test kernels are zero."""
+    train, test = problem.stacks
+    complete = np.flatnonzero(train.observed.all(axis=1))
+    labels, counts = np.unique(problem.y_train[complete], return_counts=True)
+    if len(labels) < len(np.unique(problem.y_train)) or counts.min() < 2:
+        raise ImpossibleError(f"{len(complete)} complete training samples do not cover the classes")
+    K, y = train.gram().mean(axis=0), problem.y_train[complete]
+    rows = test.gram().mean(axis=0)[:, complete]
+    candidates = tuning.candidates(("C",)) or {"C": PENALTIES}
+    folds = Tuning(tuning.grid, min(tuning.folds, int(counts.min())), tuning.seed)
+    search = GridSearchCV(SVC(kernel="precomputed"), candidates, cv=folds.splitter)
+    square = K[np.ix_(complete, complete)]
+    return from_search(search, (square, rows), replace(problem, y_train=y))
+
+
+@dataclass(frozen=True)
+class SelfTuned:
+    """Fit a classifier that tunes itself to kernels."""
+
+    classifier: Any
+
+    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+        """Fit and predict."""
+        return fit_and_predict(clone(self.classifier), problem.stacks, problem)
+
+
+METHODS = {
+    "quilt": Method("QuiltClassifier, tunes itself", SelfTuned(QuiltClassifier())),
+    "late fusion": Method(
+        "LateFusionClassifier, a kernel ridge machine per view, tunes itself",
+        SelfTuned(LateFusionClassifier()),
+    ),
+    "observed fraction": Method(
+        "ObservedFractionMKLClassifier: uniform kernel, margins scaled by the observed fraction",
+        OnKernels(ObservedFractionMKLClassifier()),
+    ),
+    "uniform": Method(
+        "zero-filled mean kernel, one-vs-rest SVM", OnKernels(UniformMKLClassifier())
+    ),
+    "zero SVC": Method("zero-filled mean kernel and scikit-learn's SVC", zero_filled_svc),
+    "kNN SVC": Method(
+        "kNN imputation of the features and SVC",
+        OnFeatures(
+            make_pipeline(StandardScaler(), KNNImputer(keep_empty_features=True), SVC()),
+            {"svc__C": PENALTIES},
+        ),
+    ),
+    "mean SVC": Method(
+        "mean imputation of the features and SVC",
+        OnFeatures(
+            make_pipeline(StandardScaler(), SimpleImputer(keep_empty_features=True), SVC()),
+            {"svc__C": PENALTIES},
+        ),
+    ),
+    "HGB": Method(
+        "HistGradientBoosting on features with NaN",
+        OnFeatures(
+            HistGradientBoostingClassifier(early_stopping=False, random_state=0),
+            {"learning_rate": [0.03, 0.1]},
+        ),
+    ),
+    "complete only": Method("mean kernel and SVC on complete samples only", complete_only),
+    "majority": Method("the most frequent class", OnFeatures(DummyClassifier())),
+}

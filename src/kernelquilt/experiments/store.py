@@ -1,0 +1,234 @@
+"""The store of finished cells: an SQLite file that several processes may fill.
+
+A cell is the smallest unit of work: one method on one data set in one setting (such as a ratio of
+absent views) and one repetition. A row is written when its cell is finished, in one transaction and
+in write-ahead mode, so that a process may be killed at any moment: at most the cells in flight are
+lost. A row that is there is never changed, only that of a failed cell is removed to try it again;
+of two processes that finish the same cell the second writes nothing.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS cells (
+    key TEXT PRIMARY KEY,
+    protocol TEXT NOT NULL,
+    study TEXT NOT NULL,
+    dataset TEXT NOT NULL,
+    setting TEXT NOT NULL,
+    repetition INTEGER NOT NULL,
+    method TEXT NOT NULL,
+    status TEXT NOT NULL,
+    message TEXT NOT NULL,
+    figures TEXT NOT NULL,
+    parameters TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    n_solves INTEGER,
+    gap REAL,
+    seed INTEGER NOT NULL,
+    versions TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS studies (
+    protocol TEXT NOT NULL,
+    study TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    PRIMARY KEY (protocol, study)
+) WITHOUT ROWID;
+"""
+_BUSY_SECONDS = 60.0
+_JSON_FIELDS = ("figures", "parameters", "versions")
+
+
+class StoreError(Exception):
+    """What went wrong with a store, in one line for the user."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One finished cell.
+
+    Attributes
+    ----------
+    key : str
+        What the cell is, with a digest of all settings that its figures depend on.
+    protocol, study, dataset, setting, method : str
+        Names; `setting` as text, such as ``"0.3"``.
+    repetition : int
+    status : {"ok", "impossible", "failed"}
+        "impossible" is a method that cannot be fitted here, such as complete samples only where
+        there are none.
+    message : str
+        Why it is not "ok"; otherwise warnings, if any.
+    figures : dict of str to float
+        Such as ``accuracy``, ``train_seconds``, ``test_seconds``.
+    parameters : dict
+        What was chosen by cross-validation.
+    seconds : float
+        Time of the cell.
+    n_solves : int or None
+        SVM solves, those of the search included.
+    gap : float or None
+        Relative duality gap of the final fit.
+    seed : int
+    versions : dict of str to str
+        Of Python and the packages that the figures depend on.
+    """
+
+    key: str
+    protocol: str
+    study: str
+    dataset: str
+    setting: str
+    repetition: int
+    method: str
+    status: str = "ok"
+    message: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    n_solves: int | None = None
+    gap: float | None = None
+    seed: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+_FIELDS = tuple(entry.name for entry in fields(Row))
+
+
+class Store:
+    """Finished cells in an SQLite file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; it is made if it is not there.
+    create : bool, default=True
+        Whether a missing file is made; otherwise it is an error.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be opened or is not a store.
+    """
+
+    def __init__(self, path: str | Path, *, create: bool = True) -> None:
+        self.path = Path(path)
+        if not create and not self.path.is_file():
+            raise StoreError(f"there is no store {str(self.path)!r}")
+        with self._explained():
+            self._connection = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.executescript(_SCHEMA)
+
+    def add(self, row: Row) -> None:
+        """Write a finished cell, unless it is there already."""
+        values = asdict(row)
+        for name in _JSON_FIELDS:
+            values[name] = json.dumps(values[name], sort_keys=True)
+        marks = ", ".join("?" * len(_FIELDS))
+        with self._explained():
+            self._connection.execute(
+                f"INSERT OR IGNORE INTO cells ({', '.join(_FIELDS)}) VALUES ({marks})",
+                [values[name] for name in _FIELDS],
+            )
+
+    def define(self, protocol: str, study: str, definition: dict[str, Any]) -> None:
+        """Write what a study is; a later definition takes the place of an earlier one."""
+        with self._explained():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO studies VALUES (?, ?, ?)",
+                [protocol, study, json.dumps(definition, sort_keys=True)],
+            )
+
+    def definitions(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return the definitions by protocol and study."""
+        with self._explained():
+            found = self._connection.execute("SELECT * FROM studies").fetchall()
+        return {(protocol, study): json.loads(text) for protocol, study, text in found}
+
+    def finished(self, keys: Iterable[str]) -> set[str]:
+        """Return those of the keys that have a row."""
+        with self._explained():
+            return {
+                key
+                for key in keys
+                if self._connection.execute("SELECT 1 FROM cells WHERE key = ?", [key]).fetchone()
+            }
+
+    def forget_failed(self, keys: Iterable[str]) -> None:
+        """Remove those of the rows whose status is "failed"."""
+        with self._explained():
+            self._connection.executemany(
+                "DELETE FROM cells WHERE key = ? AND status = 'failed'", ([key] for key in keys)
+            )
+
+    def rows(self, protocol: str | None = None, study: str | None = None) -> list[Row]:
+        """Return the rows, in the order of their keys.
+
+        Parameters
+        ----------
+        protocol, study : str or None, default=None
+            Which ones; all if None.
+
+        Returns
+        -------
+        rows : list of Row
+        """
+        asked = {"protocol": protocol, "study": study}
+        where = [name for name, value in asked.items() if value is not None]
+        condition = " WHERE " + " AND ".join(f"{name} = ?" for name in where) if where else ""
+        with self._explained():
+            found = self._connection.execute(
+                f"SELECT {', '.join(_FIELDS)} FROM cells{condition} ORDER BY key",
+                [asked[name] for name in where],
+            ).fetchall()
+        return [_row(values) for values in found]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn errors of SQLite into a `StoreError` that names the file."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"store {str(self.path)!r}: {error}{_remedy(error)}") from error
+
+
+def _remedy(error: sqlite3.DatabaseError) -> str:
+    text = str(error)
+    if "full" in text:
+        return "; free some space and run the same command again, finished cells are kept"
+    if "not a database" in text:
+        return "; name another file"
+    return ""
+
+
+def _row(values: tuple[Any, ...]) -> Row:
+    named = dict(zip(_FIELDS, values, strict=True))
+    for name in _JSON_FIELDS:
+        named[name] = json.loads(named[name])
+    return Row(**named)
