@@ -1,0 +1,445 @@
+"""Summaries, tables, figures and the page of a store with made-up rows."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kernelquilt.experiments.figures import study_figures, to_png, to_svg
+from kernelquilt.experiments.protocol import DataSet, ProtocolError, Study
+from kernelquilt.experiments.remarks import remarks, stand_ins, status
+from kernelquilt.experiments.report import report_json, write_report
+from kernelquilt.experiments.store import Row, Store
+from kernelquilt.experiments.summarise import summarise
+from kernelquilt.experiments.table_text import decimals_of
+from kernelquilt.experiments.tables import to_csv, to_latex, to_markdown
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def make_study(**changes):
+    entries = {
+        "protocol": "paper",
+        "name": "first",
+        "title": "A study",
+        "datasets": ["heart", "sonar", "wdbc"],
+        "methods": ["good", "close", "poor"],
+        "axis": "ratio",
+        "settings": [0.1, 0.5],
+        "repetitions": 6,
+    }
+    return Study.from_dict({**entries, **changes})
+
+
+def make_rows(study, skip=lambda cell: False, seed=0, **changes):
+    """Return a row for each cell; "good" beats "close" by noise only and "poor" by far."""
+    rows = []
+    for number, cell in enumerate(study.cells(seed)):
+        noise = np.random.default_rng([seed, number]).normal(scale=0.01)
+        level = 0.9 - 0.2 * (cell.method == "poor") - 0.001 * (cell.method == "close")
+        figures = {
+            study.metric: level + noise + 0.02 * np.sin(cell.repetition),
+            "train_seconds": 1.0 + cell.repetition,
+        }
+        row = Row(
+            cell.key,
+            study.protocol,
+            study.name,
+            cell.dataset.name,
+            str(cell.setting),
+            cell.repetition,
+            cell.method,
+            figures=figures,
+            seed=seed,
+            versions={"numpy": "2.0"},
+        )
+        if not skip(cell):
+            rows.append(replace(row, **changes))
+    return rows
+
+
+def entry(summary, method, label):
+    line = next(line for line in summary.lines if line.label == label)
+    return line.entries[summary.methods.index(method)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "cells.db") as opened:
+        yield opened
+
+
+def put(store, study, rows):
+    store.define(study.protocol, study.name, study.to_dict())
+    for row in rows:
+        store.add(row)
+
+
+def test_pooled_figures_are_means_over_the_settings_of_each_repetition():
+    study = make_study(extra=["train_seconds"])
+    rows = make_rows(study)
+    summary = summarise(study, rows)
+    figures = {
+        (row.method, row.dataset, row.setting, row.repetition): row.figures["accuracy"]
+        for row in rows
+    }
+    scores = [
+        50 * (figures["good", "sonar", "0.1", r] + figures["good", "sonar", "0.5", r])
+        for r in range(6)
+    ]
+    found = entry(summary, "good", "sonar")
+    np.testing.assert_allclose(summary.scores[0, 1], scores)
+    assert found.mean == pytest.approx(np.mean(scores))
+    assert found.std == pytest.approx(np.std(scores, ddof=1))
+    assert found.n == 6
+    assert found.extra["train_seconds"] == pytest.approx(3.5)
+    assert (summary.n_cells, summary.n_finished) == (108, 108)
+
+
+def test_marks_follow_the_paired_t_test_against_the_best():
+    summary = summarise(study := make_study(), make_rows(study))
+    line = summary.lines[0]
+    best = int(np.argmax([e.mean for e in line.entries]))
+    assert line.entries[best].best
+    raw = np.array(
+        [stats.ttest_rel(summary.scores[m, 0], summary.scores[best, 0]).pvalue for m in range(3)]
+    )
+    other = 1 - best
+    assert line.entries[2].t_p_value == pytest.approx(2 * raw[2])
+    assert not line.entries[2].level
+    assert line.entries[other].t_p_value == pytest.approx(max(raw[other], 2 * raw[2]))
+    assert line.entries[other].level
+    assert np.isnan(line.entries[best].t_p_value)
+
+
+def test_lower_may_be_better():
+    study = make_study(metric="error", higher_is_better=False)
+    summary = summarise(study, make_rows(study))
+    assert summary.reference == "poor"
+    assert summary.standings[2].rank == 1
+    assert [e.best for e in summary.lines[0].entries] == [False, False, True]
+    assert summary.standings[0].losses == 3
+
+
+def test_missing_cells_shrink_the_comparison_and_are_told():
+    study = make_study()
+    rows = make_rows(
+        study,
+        lambda c: (c.dataset.name, c.method, c.repetition, c.setting) == ("heart", "close", 4, 0.5),
+    )
+    summary = summarise(study, rows)
+    assert [e.n for e in summary.lines[0].entries] == [5, 5, 5]
+    kept = np.delete(summary.scores[0, 0], 4)
+    assert entry(summary, "good", "heart").mean == pytest.approx(kept.mean())
+    assert status(summary) == "107 of 108 cells finished."
+    assert any("heart (5)" in text for text in remarks(summary))
+
+
+def test_a_method_with_few_repetitions_does_not_shrink_the_others():
+    study = make_study()
+    rows = make_rows(study, lambda c: c.method == "poor" and c.repetition > 0)
+    summary = summarise(study, rows)
+    assert [e.n for e in summary.lines[0].entries] == [6, 6, 1]
+    assert not entry(summary, "poor", "heart").compared
+    assert np.isnan(summary.standings[2].average)
+    assert any("poor on heart (1)" in text for text in remarks(summary))
+    assert "‡" in to_markdown(summary)
+
+
+def test_impossible_and_failed_cells():
+    study = make_study()
+    rows = make_rows(study, lambda c: c.method == "poor")
+    rows += make_rows(
+        study,
+        lambda c: c.method != "poor" or c.setting == 0.1,
+        status="impossible",
+        message="no complete samples",
+        figures={},
+    )
+    rows[0] = replace(rows[0], figures={"accuracy": float("nan")})
+    summary = summarise(study, rows)
+    assert (summary.n_impossible, summary.n_failed) == (18, 1)
+    assert entry(summary, "poor", "wdbc").impossible == 6
+    assert "| impossible |" in to_markdown(summary)
+    told = {problem.message: problem.n_cells for problem in summary.problems}
+    assert told == {"no complete samples": 18, "has no finite figure 'accuracy'": 1}
+
+
+def test_settings_that_are_not_pooled_have_lines_and_figures_of_the_paper():
+    paper = {"good": {"heart": [91.0, 81.5, 71.0], "musk1": [60.0, 50.0, 40.0]}}
+    study = make_study(pooled=False, paper=paper, paper_settings=[0.1, 0.5, 0.9])
+    summary = summarise(study, make_rows(study))
+    labels = [line.label for line in summary.lines]
+    assert labels[:3] == ["heart, 0.1", "heart, 0.5", "heart, 0.9"]
+    assert labels[-3:] == ["musk1, 0.1", "musk1, 0.5", "musk1, 0.9"]
+    found = entry(summary, "good", "heart, 0.5")
+    assert found.paper == 81.5
+    assert found.difference == pytest.approx(found.mean - 81.5)
+    only_printed = entry(summary, "good", "musk1, 0.9")
+    assert only_printed.paper == 40
+    assert np.isnan(only_printed.mean)
+    assert np.isnan(entry(summary, "close", "heart, 0.1").paper)
+    assert summary.averaged == ("heart", "sonar", "wdbc")
+
+
+def test_methods_and_sets_that_only_the_paper_has_are_shown():
+    study = make_study(paper={"theirs": {"musk1": 77.25, "heart": 80.0}}, paper_std={})
+    summary = summarise(study, make_rows(study))
+    assert summary.methods == ("good", "close", "poor", "theirs")
+    assert "- [77.25]" in to_markdown(summary)
+    assert decimals_of(summary) == 2
+    assert summary.ranked == ("good", "close", "poor")
+
+
+def test_averages_of_the_paper_are_over_the_sets_that_ours_are_over():
+    study = make_study(paper={"good": {"heart": 80.0, "sonar": 90.0, "wdbc": 10.0}})
+    summary = summarise(study, make_rows(study, lambda c: c.dataset.name == "wdbc"))
+    assert summary.averaged == ("heart", "sonar")
+    assert summary.standings[0].paper_average == 85
+    assert any("2 of 3 data sets" in text for text in remarks(summary))
+    without_rows = summarise(study, [])
+    assert without_rows.standings[0].paper_average == 60
+    assert without_rows.reference == ""
+
+
+def test_rows_of_other_definitions_are_left_out_and_counted():
+    study = make_study()
+    old = make_study(grid={"C": [1]}, methods=["good", "forgotten"], datasets=["heart", "gone"])
+    summary = summarise(study, make_rows(study) + make_rows(old))
+    assert summary.n_left_out == 48
+    assert summary.methods == ("good", "close", "poor")
+    assert any("48 rows" in text for text in remarks(summary))
+
+
+def test_seeds_count_as_further_repetitions():
+    study = make_study(repetitions=3)
+    summary = summarise(study, make_rows(study) + make_rows(study, seed=7))
+    assert summary.seeds == (0, 7)
+    assert summary.lines[0].entries[0].n == 6
+    assert summary.n_cells == 108
+
+
+def test_remarks_tell_whether_the_winner_of_the_paper_wins():
+    names = ("heart", "sonar", "wdbc")
+    paper = {
+        "poor": {"heart": 99.0, "sonar": 99.0, "wdbc": 1.0},
+        "good": dict.fromkeys(names, 90.0),
+    }
+    study = make_study(paper=paper)
+    text = " ".join(remarks(summarise(study, make_rows(study))))
+    assert "in 1 of 3 lines" in text
+    fewer = make_study(paper=paper, paper_settings=[0.1, 0.5, 0.9])
+    assert "the paper's over 3" in " ".join(remarks(summarise(fewer, make_rows(fewer))))
+
+
+def test_one_repetition_and_no_rows_warn_nothing(store, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        once = make_study(repetitions=1, name="once")
+        put(store, once, make_rows(once))
+        put(store, make_study(name="empty", datasets=[]), [])
+        put(store, make_study(name="none"), [])
+        report = write_report(store, tmp_path / "out")
+    by_name = {summary.study.name: summary for summary in report.summaries}
+    assert np.isnan(by_name["once"].lines[0].entries[2].t_p_value)
+    assert "There is one repetition only" in report.page.read_text()
+    assert "0 of 108 cells finished" in report.page.read_text()
+
+
+def test_markdown_keeps_its_columns():
+    study = make_study(methods=["a|b", "c_d*e"], datasets=["x|y", SCRIPT], notes=["a | b"])
+    text = to_markdown(summarise(study, make_rows(study)))
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {4}
+    assert r"c\_d\*e" in text
+    assert "<script>" not in text
+
+
+def test_latex_is_escaped():
+    study = make_study(methods=["50% & more", "a_b#c"], title=r"{x} \y ~ ^ $", datasets=["[d]"])
+    text = to_latex(summarise(study, make_rows(study)))
+    assert r" & 50\% \& more & a\_b\#c \\" in text
+    assert r"\{x\} \textbackslash{}y \textasciitilde{} \textasciicircum{} \$" in text
+    assert "\n{[}d] & " in text
+    body = text.split(r"\midrule")[1].strip()
+    assert all(row.endswith(r"\\") for row in body.splitlines())
+    assert re.search(r"\\textbf\{[\d.]+ \$\\pm\$ [\d.]+\}", text)
+
+
+def test_csv_has_one_line_per_set_and_method_in_full_precision():
+    study = make_study(
+        methods=['say "hi", you', "b"], paper={"b": {"heart": 80.5}}, extra=["train_seconds"]
+    )
+    summary = summarise(study, make_rows(study))
+    lines = list(csv.DictReader(io.StringIO(to_csv(summary))))
+    assert len(lines) == 6
+    assert lines[0]["method"] == 'say "hi", you'
+    assert float(lines[1]["ours_mean"]) == summary.lines[0].entries[1].mean
+    assert float(lines[1]["paper"]) == 80.5
+    assert lines[0]["paper"] == ""
+    assert {line["best"] for line in lines} == {"0", "1"}
+    assert float(lines[0]["train_seconds"]) == 3.5
+
+
+def test_figures_are_those_that_there_are_data_for():
+    study = make_study(paper={"good": {"heart": 80.0}})
+    assert [f.name for f in study_figures(summarise(study, make_rows(study)))] == [
+        "curves-1",
+        "ranks",
+        "paper",
+    ]
+    words = make_study(settings=["linear", "gaussian"], datasets=["a", "b"])
+    assert study_figures(summarise(words, make_rows(words))) == []
+
+
+def test_figures_take_any_name_and_are_well_formed():
+    names = [SCRIPT, "_hidden", r"$\frac", "long " * 20]
+    study = make_study(methods=names, datasets=["a", "b", "$c$"], axis="a$b")
+    figures = study_figures(summarise(study, make_rows(study)))
+    assert len(figures[0].figure.legends[0].get_texts()) == 4
+    for drawn in figures:
+        root = ElementTree.fromstring(to_svg(drawn.figure))
+        assert root.tag.endswith("svg")
+        assert not [element for element in root.iter() if "script" in str(element.tag)]
+    assert to_png(figures[1].figure).startswith(b"\x89PNG")
+
+
+def test_svg_is_the_same_for_the_same_rows():
+    study = make_study(datasets=["a"])
+    first, second = (
+        to_svg(study_figures(summarise(study, make_rows(study)))[0].figure) for _ in range(2)
+    )
+    assert first == second
+
+
+def test_many_sets_are_spread_over_figures():
+    study = make_study(datasets=[f"set {k}" for k in range(10)], repetitions=2)
+    names = [f.name for f in study_figures(summarise(study, make_rows(study)))]
+    assert names == ["curves-1", "curves-2", "ranks"]
+
+
+def test_report_writes_everything(store, tmp_path):
+    study = make_study(
+        datasets=[DataSet("heart", stand_in="rows of our own").__dict__, "sonar", "wdbc"],
+        paper={"good": {"heart": 80.0}},
+        notes=["mind this"],
+        shows=["Table 9"],
+    )
+    put(store, study, make_rows(study))
+    report = write_report(store, tmp_path / "deep" / "out")
+    names = sorted(path.name for path in report.files)
+    figures = [
+        f"paper-first-{f}.{e}" for f in ("curves-1", "paper", "ranks") for e in ("png", "svg")
+    ]
+    assert names == sorted([*figures, "paper-first.csv", "paper-first.md", "paper-first.tex"])
+    assert all(path.stat().st_size for path in report.files)
+    page = report.page.read_text()
+    assert page.count("data:image/svg+xml;base64,") == 3
+    for text in ("Table 9", "mind this", "rows of our own", "108 of 108 cells", "numpy 2.0"):
+        assert text in page
+    assert stand_ins(report.summaries[0]) == ["heart: rows of our own"]
+    assert not re.search(r"https?://|<script|@import|url\(", page)
+
+
+def test_page_escapes_names_and_messages(store, tmp_path):
+    study = make_study(
+        methods=[SCRIPT, "poor"],
+        datasets=[SCRIPT, "sonar", "wdbc"],
+        title=SCRIPT,
+        name=SCRIPT,
+        notes=[SCRIPT],
+        settings=["linear"],
+        paper={SCRIPT: {SCRIPT: 90.0}},
+    )
+    rows = make_rows(study)
+    rows[0] = replace(rows[0], status="failed", message=SCRIPT)
+    put(store, study, rows)
+    report = write_report(store, tmp_path / "out")
+    page = report.page.read_text()
+    assert "<script" not in page.lower()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert {path.parent for path in report.files} == {tmp_path / "out"}
+    for path in report.files:
+        if path.suffix in (".svg", ".md"):
+            assert b"<script" not in path.read_bytes()
+
+
+def test_studies_with_alike_names_have_files_of_their_own(store, tmp_path):
+    for name in ("a/b", "a b", "A-b"):
+        put(store, make_study(name=name, datasets=["x"]), [])
+    report = write_report(store, tmp_path / "out")
+    assert len({path.name.lower() for path in report.files}) == len(report.files) == 9
+
+
+def test_report_of_some_studies(store, tmp_path):
+    for protocol in ("one", "two"):
+        put(store, make_study(protocol=protocol), [])
+    report = write_report(store, tmp_path / "out", protocol="two", study="first")
+    assert [summary.study.protocol for summary in report.summaries] == ["two"]
+    with pytest.raises(ProtocolError, match=r"no study 'x' of 'two'; it has: 'first' of 'one'"):
+        write_report(store, tmp_path / "out", protocol="two", study="x")
+
+
+def test_json_is_strict_and_complete(store):
+    study = make_study(paper={"good": {"heart": 80.0}}, repetitions=1)
+    put(store, study, make_rows(study))
+    report = json.loads(json.dumps(report_json(store), allow_nan=False))
+    (found,) = report["studies"]
+    assert found["study"]["title"] == "A study"
+    assert found["lines"][0]["entries"][0]["paper"] == 80.0
+    assert found["lines"][0]["entries"][0]["std"] is None
+
+
+def test_missing_package_is_named_with_its_remedy(store, tmp_path, monkeypatch):
+    put(store, make_study(), [])
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ModuleNotFoundError, match=r"kernelquilt\[report\]"):
+        write_report(store, tmp_path / "out")
+
+
+MEASURE = """<script>addEventListener("load", () => parent.postMessage([
+  document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  [...document.images].map(image => [image.naturalWidth, image.clientHeight])], "*"))</script>"""
+FRAMES = """<body><p id="told"></p><script>addEventListener("message", event => {
+  document.getElementById("told").textContent += JSON.stringify(event.data) + ";" })</script>
+<iframe src="page.html" width="1200" height="900"></iframe>
+<iframe src="page.html" width="400" height="800"></iframe></body>"""
+
+
+@pytest.mark.browser
+def test_page_in_a_browser(store, tmp_path):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("there is no chromium")
+    study = make_study(methods=["good", "close", "poor", "x" * 60], paper={"good": {"heart": 80.0}})
+    put(store, study, make_rows(study))
+    page = write_report(store, tmp_path).page.read_text()
+    (tmp_path / "page.html").write_text(page.replace("</body>", f"{MEASURE}</body>"))
+    (tmp_path / "frames.html").write_text(FRAMES)
+    flags = (
+        "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+        "--disable-background-networking --disable-component-update --disable-sync "
+        "--enable-logging=stderr --virtual-time-budget=4000 --dump-dom"
+    )
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    address = (tmp_path / "frames.html").as_uri()
+    ran = subprocess.run(
+        [chromium, *flags.split(), profile, address], capture_output=True, text=True, timeout=120
+    )
+    assert "CONSOLE" not in ran.stderr
+    told = re.search(r'<p id="told">(.*?)</p>', ran.stdout).group(1).strip(";").split(";")
+    assert len(told) == 2
+    for overflow, sizes in map(json.loads, told):
+        assert overflow <= 0
+        assert len(sizes) == 3
+        assert min(min(size) for size in sizes) > 50
