@@ -1,6 +1,10 @@
 import builtins
+import json
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +12,9 @@ from click.testing import CliRunner
 
 from kernelquilt import __version__, cli
 from kernelquilt.experiments import demo
+from kernelquilt.experiments.methods import METHODS, Method
+from kernelquilt.experiments.protocol import PROTOCOLS
+from kernelquilt.experiments.store import Store
 from kernelquilt.inspection import AbsenceCurveDisplay
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -20,7 +27,7 @@ def rows():
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.commands(), arguments)
+    return CliRunner().invoke(cli.commands(), arguments, prog_name="kq")
 
 
 def without(monkeypatch, *modules):
@@ -119,8 +126,8 @@ class TestCommand:
     def test_demo_shows_unconverged_fits(self, tmp_path, monkeypatch):
         fit = demo.Fit(0.5, 60, 0.1, 0.2, np.ones(5) / 5, False)
         rows = [demo.Row(method, 0.3, (fit, fit)) for method in demo.METHODS]
-        monkeypatch.setattr(cli, "run_demo", lambda *_: rows)
-        monkeypatch.setattr(cli, "compile_solvers", lambda: None)
+        monkeypatch.setattr(cli.demo, "run_demo", lambda *_: rows)
+        monkeypatch.setattr(cli.demo, "compile_solvers", lambda: None)
         result = run("demo", "--output", str(tmp_path / "[bold].png"))
         assert result.exit_code == 0, result.output
         assert "2e-01*" in result.output
@@ -137,14 +144,14 @@ class TestCommand:
     )
     def test_output_is_checked_before_computing(self, tmp_path, monkeypatch, name, reason):
         (tmp_path / "folder.png").mkdir()
-        monkeypatch.setattr(cli, "_present", lambda *_: pytest.fail("computed"))
+        monkeypatch.setattr(cli.demo, "_present", lambda *_: pytest.fail("computed"))
         result = run("demo", "--output", str(tmp_path / name))
         assert result.exit_code == 2
         assert reason in result.output
         assert len(result.output.splitlines()) == 1
 
     def test_output_check_leaves_no_file_and_keeps_an_old_one(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(cli, "_present", lambda *_: None)
+        monkeypatch.setattr(cli.demo, "_present", lambda *_: None)
         old = tmp_path / "old.png"
         old.write_bytes(b"old")
         assert run("demo", "--output", str(tmp_path / "new.png")).exit_code == 0
@@ -180,6 +187,280 @@ class TestCommand:
             cli.main()
         assert stop.value.code == 0
         assert __version__ in capsys.readouterr().out
+
+
+def fails(*arguments, code=2):
+    """Run a command that must end with one line on stderr and nothing else."""
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    return result.stderr
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Write a table of two views, the second absent for some; commands run beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KERNELQUILT_DATA", raising=False)
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    lines = ["rna.0,rna.1,clinic.age,kind"]
+    for label in y:
+        values = [f"{value:.3f}" for value in rng.normal(size=3) + 2 * label]
+        if rng.random() < 0.3:
+            values[2] = ""
+        lines.append(",".join([*values, "ill" if label else "well"]))
+    Path("data.csv").write_text("\n".join(lines))
+    return "data.csv"
+
+
+FAST = ("--methods", "late fusion,complete only,majority", "--repetitions", "2")
+
+
+class TestDescribe:
+    def test_text_and_figure(self, table):
+        result = run("describe", table, "--label", "kind", "--figure", "patterns.png")
+        assert result.exit_code == 0, result.output
+        assert "data: 60 samples" in result.stdout
+        assert "clinic" in result.stdout
+        assert "ill 30, well 30" in result.stdout
+        assert "QuiltClassifier()" in result.stdout
+        assert Path("patterns.png").read_bytes().startswith(PNG)
+
+    def test_json(self, table):
+        result = run("describe", table, "--label", "kind", "--json")
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert [view["name"] for view in found["views"]] == ["rna", "clinic"]
+        assert found["classes"] == {"ill": 30, "well": 30}
+
+    def test_views_and_no_labels(self, table):
+        result = run("describe", table, "--view", "all=rna.*,clinic.age", "--json")
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert [(view["name"], view["n_features"]) for view in found["views"]] == [("all", 3)]
+        assert found["classes"] is None
+        assert "No labels" in run("describe", table, "--view", "all=rna.*").stdout
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["none.csv"], "there is no file 'none.csv'"),
+            (["data.csv", "--label", "kid"], "did you mean 'kind'?"),
+            (["data.csv"], "not numeric: 'kind'"),
+            (["data.csv", "--view", "rna"], "is not NAME=PATTERN"),
+            (["data.csv", "--view", "rna=,"], "no names in ','"),
+            (["data.csv", "--view", "x=y*"], "view 'x': no column fits 'y*'"),
+            (["data.csv", "--label", "kind", "--figure", "a.pdf"], "must end in .png"),
+            (["data.csv", "--nonsense"], "See kq describe --help."),
+            ([], "Missing argument 'DATA'"),
+        ],
+    )
+    def test_bad_input(self, table, arguments, message):
+        assert message in fails("describe", *arguments)
+
+
+class TestCompare:
+    def test_table_then_nothing_left_to_do(self, table):
+        first = run("compare", table, "--label", "kind", *FAST)
+        assert first.exit_code == 0, first.output
+        assert first.stderr == ""
+        assert "data: 60 samples, 2 views" in first.stdout
+        assert "late fusion" in first.stdout
+        assert "6 of 6 cells finished" in first.stdout
+        with Store("kq-compare.sqlite") as store:
+            before = store.rows()
+        assert len(before) == 6
+        assert run("compare", table, "--label", "kind", *FAST).stdout == first.stdout
+        with Store("kq-compare.sqlite") as store:
+            assert store.rows() == before
+
+    def test_json_of_ratios_with_a_report(self, table):
+        result = run(
+            *["compare", table, "--label", "kind", *FAST, "--json"],
+            *["--ratio", "0.2", "--ratio", "0.4", "--store", "s.sqlite", "--output", "report"],
+        )
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert (found["store"], found["skipped"]) == ("s.sqlite", [])
+        (study,) = found["studies"]
+        assert [line["setting"] for line in study["lines"]] == ["0.2", "0.4"]
+        assert study["n_finished"] == 12
+        assert Path("report", "report.html").is_file()
+
+    def test_samples_without_any_view(self, table):
+        lines = Path(table).read_text().splitlines()
+        Path(table).write_text("\n".join([*lines, ",,,ill", ",,,well", ",0.5,,ill"]))
+        result = run("compare", table, "--label", "kind", *FAST)
+        assert result.exit_code == 0, result.output
+
+    def test_another_file_of_the_same_name(self, table):
+        arguments = ("compare", table, "--label", "kind", "--methods", "majority")
+        assert run(*arguments).exit_code == 0
+        lines = Path(table).read_text().splitlines()
+        Path(table).write_text("\n".join(lines[:-2]))
+        assert run(*arguments).exit_code == 0
+        with Store("kq-compare.sqlite") as store:
+            assert len(store.definitions()) == 2
+            assert len(store.rows()) == 20
+
+    def test_failed_cells(self, table, monkeypatch):
+        def fail(problem, tuning):
+            raise ValueError("no luck")
+
+        monkeypatch.setitem(METHODS, "broken", Method("fails", fail))
+        result = run("compare", table, "--label", "kind", "--methods", "broken,majority")
+        assert result.exit_code == 1
+        assert "10 failed" in result.stdout
+        assert "ValueError: no luck" in result.stdout
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ([], "data has no labels; name their column with --label"),
+            (["--label", "kind", "--methods", "quit"], "did you mean 'quilt'?"),
+            (["--label", "kind", "--methods", ","], "no names in ','"),
+            (["--label", "kind", "--ratio", "1"], "--ratio"),
+            (["--label", "kind", "--metric", "beauty"], "--metric"),
+            (["--label", "kind", "--store", "data.csv"], "store 'data.csv'"),
+            (["--label", "kind", "--store", "none/s.sqlite"], "store 'none/s.sqlite'"),
+            (["--label", "kind", "--output", "data.csv"], "data.csv"),
+        ],
+    )
+    def test_bad_input(self, table, arguments, message):
+        if not arguments:
+            arguments = ["--view", "rna=rna.*"]
+        assert message in fails("compare", table, *arguments)
+        assert not Path("kq-compare.sqlite").exists()
+
+    def test_interrupted(self, table):
+        command = [sys.executable, "-m", "kernelquilt.cli", "compare", table, "--label", "kind"]
+        command += ["--methods", "late fusion", "--repetitions", "2000"]
+        process = subprocess.Popen(command, stdout=-1, stderr=-1, encoding="utf-8")
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.1)
+            if Path("kq-compare.sqlite").exists():
+                with Store("kq-compare.sqlite") as store:
+                    if store.rows():
+                        break
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert stdout == ""
+        assert stderr.strip() == "interrupted; run the same command again to go on"
+
+    def test_methods(self):
+        assert run("methods").stdout.count("\n") == len(METHODS)
+        found = json.loads(run("methods", "--json").stdout)
+        assert found["quilt"] == METHODS["quilt"].summary
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    """Make a data directory with one of the data sets of a protocol, stood in for by blobs."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    Path("data").mkdir()
+    np.savez("data/heart.npz", X=rng.normal(size=(60, 4)) + y[:, None], y=y)
+    monkeypatch.setenv("KERNELQUILT_DATA", "data")
+    return "data"
+
+
+REPRODUCE = ("reproduce", "absent-mkl", "--table", "1", "--methods", "zero SVC,complete only")
+
+
+class TestReproduce:
+    def test_table_beside_the_papers(self, directory):
+        result = run(*REPRODUCE, "--repetitions", "1", "--output", "report")
+        assert result.exit_code == 0, result.output
+        assert "heart" in result.stdout
+        assert "sonar: skipped, the data directory has no sonar.npz" in result.stdout
+        assert "6 of 6 cells finished, 3 impossible" in result.stdout
+        assert "Store: kq-absent-mkl.sqlite" in result.stdout
+        assert Path("report", "report.html").is_file()
+
+    def test_json(self, directory):
+        result = run(*REPRODUCE, "--repetitions", "1", "--datasets", "heart", "--json")
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert found["skipped"] == []
+        assert [study["study"]["name"] for study in found["studies"]] == ["uci"]
+
+    def test_list(self, directory, monkeypatch):
+        monkeypatch.delenv("KERNELQUILT_DATA")
+        result = run("reproduce", "absent-mkl", "--list")
+        assert result.exit_code == 0, result.output
+        assert "Table 1" in result.stdout
+        found = json.loads(run("reproduce", "--list", "--json").stdout)
+        assert {entry["protocol"] for entry in found} == set(PROTOCOLS)
+        assert all(entry["cells_quick"] <= entry["cells_full"] > 0 for entry in found)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ([], "name a protocol"),
+            (["nonsense"], "there is no protocol 'nonsense'"),
+            (["absent-mkl", "--table", "77"], "has no study of Table 77; it has Table 1"),
+            (["absent-mkl", "--methods", "C-AMK"], "did you mean 'C-AMKL'"),
+            (["absent-mkl", "--datasets", "hart"], "no data set 'hart'; did you mean 'heart'"),
+            (["kernel-completion", "--datasets", "none"], "there is no data set 'none'"),
+            (["absent-mkl", "--datasets", "heart", "--methods", "MMAF"], "no study has such cells"),
+            (["absent-mkl", "--data-dir", "none"], "there is no data directory 'none'"),
+            (["absent-mkl", "--data-dir", "."], "none of the data sets is there"),
+            (["absent-mkl", "--repetitions", "0"], "--repetitions"),
+        ],
+    )
+    def test_bad_input(self, directory, arguments, message):
+        assert message in fails("reproduce", *arguments)
+
+    def test_no_data_directory(self, directory, monkeypatch):
+        monkeypatch.delenv("KERNELQUILT_DATA")
+        assert "--data-dir or KERNELQUILT_DATA" in fails("reproduce", "absent-mkl")
+
+
+class TestReport:
+    def test_files_and_json(self, table):
+        run("compare", table, "--label", "kind", *FAST)
+        result = run("report", "kq-compare.sqlite", "--output", "out")
+        assert result.exit_code == 0, result.output
+        assert Path("out", "report.html").is_file()
+        assert str(Path("out", "report.html")) in result.stdout
+        found = json.loads(run("report", "kq-compare.sqlite", "--json").stdout)
+        assert len(found["studies"]) == 1
+
+    def test_bad_input(self, table):
+        assert "there is no store 'none.sqlite'" in fails("report", "none.sqlite")
+        assert "not a database" in fails("report", table)
+        Store("empty.sqlite").close()
+        assert "has no study" in fails("report", "empty.sqlite")
+
+
+class TestGroup:
+    @pytest.mark.parametrize(
+        "command", ["demo", "describe", "compare", "reproduce", "report", "methods"]
+    )
+    def test_help_has_examples(self, command):
+        result = run(command, "--help")
+        assert result.exit_code == 0
+        assert f"  kq {command}" in result.stdout.partition("Examples:")[2]
+
+    def test_unknown_command(self):
+        assert "No such command 'nonsense'" in fails("nonsense")
+
+    def test_bad_file_in_a_process(self, tmp_path):
+        (tmp_path / "data.npz").write_bytes(b"no archive")
+        done = subprocess.run(
+            [sys.executable, "-m", "kernelquilt.cli", "compare", tmp_path / "data.npz"],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.count("\n") == 1
+        assert done.stderr.startswith("Error: cannot read 'data.npz'")
 
 
 class TestAbsenceCurveDisplay:

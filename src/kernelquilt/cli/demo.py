@@ -1,6 +1,5 @@
-"""The command `kq`."""
+"""`kq demo`: a table and a figure of methods on the digits."""
 
-import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelquilt import __version__
+from kernelquilt.cli._common import check_png, epilog, installed, seed_option
 from kernelquilt.datasets import load_example
 from kernelquilt.experiments.demo import (
     DROP,
@@ -107,20 +107,6 @@ def _save_figure(rows: list[Row], plan: Plan, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _check_output(path: Path) -> str | None:
-    """Return why a PNG cannot be written to `path`, None if it can."""
-    if path.suffix.lower() != ".png":
-        return f"cannot write {str(path)!r}: the name must end in .png"
-    existed = path.exists()
-    try:
-        path.open("ab").close()
-    except OSError as error:
-        return f"cannot write {str(path)!r}: {error.strerror}"
-    if not existed:
-        path.unlink()
-    return None
-
-
 def _present(plan: Plan, seed: int, output: Path, console: "Console") -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -156,19 +142,11 @@ def _present(plan: Plan, seed: int, output: Path, console: "Console") -> None:
     say(f"\nFigure: {output} (after {time.perf_counter() - start:.0f} s)", soft_wrap=True)
 
 
-def commands() -> "click.Group":
-    """Return the command group `kq`; needs click."""
+def command() -> "click.Command":
+    """Return `kq demo`."""
     import click
 
-    class OutputError(click.ClickException):
-        exit_code = 2
-
-    @click.group(name="kq", context_settings={"help_option_names": ["-h", "--help"]})
-    @click.version_option(__version__, prog_name="kernelquilt")
-    def kq() -> None:
-        """Multiple kernel learning for data in which whole views are absent."""
-
-    @kq.command()
+    @click.command(epilog=epilog("kq demo", "kq demo --quick --output /tmp/demo.png"))
     @click.option(
         "--output",
         type=click.Path(path_type=Path),
@@ -176,45 +154,18 @@ def commands() -> "click.Group":
         show_default=True,
         help="Where to write the figure (PNG).",
     )
-    @click.option(
-        "--seed",
-        type=click.IntRange(0, 2**31),
-        default=0,
-        show_default=True,
-        help="Seed of the splits and of what is absent.",
-    )
+    @seed_option
     @click.option("--quick", is_flag=True, help="Fewer samples, ratios and splits.")
     def demo(output: Path, seed: int, quick: bool) -> None:
         """Compare classifiers on handwritten digits while views become absent.
 
         Prints a table and writes a figure of accuracy against the share of absent views.
         """
-        try:
+        with installed():
             import matplotlib.figure  # noqa: F401
             from rich.console import Console
-        except ModuleNotFoundError as error:
-            raise click.ClickException(_needs(error)) from error
-        problem = _check_output(output)
-        if problem:
-            raise OutputError(problem)
+        check_png(output)
         plan = Plan((0.0, 0.4, 0.8), n_splits=2, n_train=150, n_test=200) if quick else Plan()
         _present(plan, seed, output, Console())
 
-    return kq
-
-
-def _needs(error: ModuleNotFoundError) -> str:
-    return f'kq needs {error.name}: pip install "kernelquilt[demo]"'
-
-
-def main() -> None:
-    """Run `kq`."""
-    try:
-        kq = commands()
-    except ModuleNotFoundError as error:
-        sys.exit(_needs(error))
-    kq()
-
-
-if __name__ == "__main__":
-    main()
+    return demo

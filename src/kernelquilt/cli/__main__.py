@@ -1,0 +1,6 @@
+"""`python -m kernelquilt.cli` is `kq`."""
+
+from kernelquilt.cli import main
+
+if __name__ == "__main__":
+    main()
