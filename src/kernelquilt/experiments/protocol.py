@@ -172,13 +172,13 @@ class Study:
 
     def united(self, other: "Study") -> "Study":
         """Return the smallest study that has all cells of two, with the texts of this one."""
-        names = {dataset.name for dataset in self.datasets}
-        settings = self.settings + [s for s in other.settings if s not in self.settings]
+        own = {dataset.name: dataset for dataset in self.datasets}
+        others = {dataset.name: dataset for dataset in other.datasets}
         return replace(
             self,
-            datasets=self.datasets + [d for d in other.datasets if d.name not in names],
-            settings=sorted(settings, key=_by_size),
-            methods=self.methods + [m for m in other.methods if m not in self.methods],
+            datasets=[own.get(name) or others[name] for name in _joined(list(own), list(others))],
+            settings=sorted(_joined(self.settings, other.settings), key=_by_size),
+            methods=_joined(self.methods, other.methods),
             repetitions=max(self.repetitions, other.repetitions),
         )
 
@@ -205,6 +205,12 @@ class Cell:
         """A name that is equal for equal work, whatever the size of the study around it."""
         where = [self.study.protocol, self.study.name, *map(str, self.split), self.method]
         return "/".join([*where, f"seed {self.seed}", self.digest])
+
+
+def _joined(one: list[Any], other: list[Any]) -> list[Any]:
+    """Return what is in either list, in the order of the longer one."""
+    first, second = (one, other) if len(one) > len(other) else (other, one)
+    return first + [entry for entry in second if entry not in first]
 
 
 def _by_size(setting: Any) -> tuple[bool, Any]:
