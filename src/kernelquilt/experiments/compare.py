@@ -18,7 +18,7 @@ DEFAULT_METHODS = (
     "late fusion",
     "observed fraction",
     "zero SVC",
-    "mean SVC",
+    "kNN SVC",
     "HGB",
     "complete only",
     "majority",

@@ -121,16 +121,34 @@ class OnKernels:
 
 @dataclass(frozen=True)
 class OnFeatures:
-    """Tune a scikit-learn classifier by grid search and fit it to features with NaN."""
+    """Fit a scikit-learn classifier to features with NaN, tuned by grid search if it has a grid.
+
+    Attributes
+    ----------
+    classifier : estimator
+    grid : dict of str to list
+    prepare : transformer or None
+        Such as an imputer; fitted once, to all training samples, as it sees no labels.
+    """
 
     classifier: Any
     grid: dict[str, list[Any]] = field(default_factory=dict)
+    prepare: Any = None
 
     def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
         """Fit and predict."""
         train, test = problem.features
-        search = GridSearchCV(self.classifier, self.grid, cv=tuning.splitter)
-        return from_search(search, (train, test), problem)
+        begun = time.perf_counter()
+        if self.prepare is not None:
+            prepare = clone(self.prepare)
+            train, test = prepare.fit_transform(train), prepare.transform(test)
+        filled = time.perf_counter() - begun
+        if self.grid:
+            search = GridSearchCV(self.classifier, self.grid, cv=tuning.splitter)
+            fitted = from_search(search, (train, test), problem)
+        else:
+            fitted = fit_and_predict(clone(self.classifier), (train, test), problem)
+        return with_figures(fitted, fill_seconds=filled)
 
 
 def from_search(search: Any, stacks: tuple[Any, Any], problem: Problem) -> Fitted:

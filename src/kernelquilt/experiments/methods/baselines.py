@@ -83,23 +83,22 @@ METHODS = {
     "kNN SVC": Method(
         "kNN imputation of the features and SVC",
         OnFeatures(
-            make_pipeline(StandardScaler(), KNNImputer(keep_empty_features=True), SVC()),
-            {"svc__C": PENALTIES},
+            SVC(),
+            {"C": PENALTIES},
+            make_pipeline(StandardScaler(), KNNImputer(keep_empty_features=True)),
         ),
     ),
     "mean SVC": Method(
         "mean imputation of the features and SVC",
         OnFeatures(
-            make_pipeline(StandardScaler(), SimpleImputer(keep_empty_features=True), SVC()),
-            {"svc__C": PENALTIES},
+            SVC(),
+            {"C": PENALTIES},
+            make_pipeline(StandardScaler(), SimpleImputer(keep_empty_features=True)),
         ),
     ),
     "HGB": Method(
-        "HistGradientBoosting on features with NaN",
-        OnFeatures(
-            HistGradientBoostingClassifier(early_stopping=False, random_state=0),
-            {"learning_rate": [0.03, 0.1]},
-        ),
+        "HistGradientBoosting on features with NaN, as it comes",
+        OnFeatures(HistGradientBoostingClassifier(random_state=0)),
     ),
     "complete only": Method("mean kernel and SVC on complete samples only", complete_only),
     "majority": Method("the most frequent class", OnFeatures(DummyClassifier())),
