@@ -252,7 +252,7 @@ def test_one_repetition_and_no_rows_warn_nothing(store, tmp_path):
         report = write_report(store, tmp_path / "out")
     by_name = {summary.study.name: summary for summary in report.summaries}
     assert np.isnan(by_name["once"].lines[0].entries[2].t_p_value)
-    assert "There is one repetition only" in report.page.read_text()
+    assert "There are no tests within a line: 1 repetition" in report.page.read_text()
     assert "0 of 108 cells finished" in report.page.read_text()
 
 

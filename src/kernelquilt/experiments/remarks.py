@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernelquilt.experiments.statistics import best_method, compare_with
-from kernelquilt.experiments.summary import LEVEL, Summary, shared
+from kernelquilt.experiments.summary import LEAST_TESTED, LEVEL, Summary, shared
 
 
 def status(summary: Summary) -> str:
@@ -44,7 +44,8 @@ def legend(summary: Summary) -> list[str]:
     if summary.reference:
         lines.append(
             f"Win-tie-loss counts lines against {summary.reference}, the method with the best "
-            "average; a tie is a difference that is not significant."
+            "average; a tie is a difference that is not significant or, where there are fewer than "
+            f"{LEAST_TESTED} repetitions and so no tests, no difference."
         )
     return lines
 
@@ -61,8 +62,12 @@ def stand_ins(summary: Summary) -> list[str]:
 
 def _gaps(summary: Summary) -> Iterator[str]:
     n_full = len(summary.repetitions)
-    if n_full == 1:
-        yield "There is one repetition only, so there are no tests within a line."
+    tested = [line.n_shared for line in summary.lines if line.n_shared]
+    if tested and max(tested) < LEAST_TESTED:
+        yield (
+            f"There are no tests within a line: {_plural(max(tested), 'repetition')} cannot tell "
+            "methods apart."
+        )
     fewer = [
         f"{line.label} ({line.n_shared})" for line in summary.lines if 0 < line.n_shared < n_full
     ]
@@ -130,10 +135,10 @@ def _winner_holds(summary: Summary, position: int) -> bool | None:
     higher = summary.study.higher_is_better
     entries = summary.lines[position].entries
     both = [m for m, e in enumerate(entries) if e.compared and not np.isnan(e.paper)]
-    if len(both) < 2:
-        return None
     scores = summary.scores[:, position]
     _, repetitions = shared(~np.isnan(scores) & summary.competing)
+    if len(both) < 2 or repetitions.sum() < LEAST_TESTED:
+        return None
     winner = best_method([entries[m].paper for m in both], higher_is_better=higher)
     ours = best_method([entries[m].mean for m in both], higher_is_better=higher)
     p_values = compare_with(scores[both][:, repetitions], ours).t_p_values

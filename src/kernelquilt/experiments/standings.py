@@ -15,6 +15,7 @@ from kernelquilt.experiments.statistics import (
     win_tie_loss,
 )
 from kernelquilt.experiments.summary import (
+    LEAST_TESTED,
     LEVEL,
     RANK_LEVEL,
     BoolArray,
@@ -112,14 +113,17 @@ def _counts(
     summary: Summary, compared: BoolArray, reference: int, lines: list[int]
 ) -> NDArray[np.int64]:
     """Return wins, ties and losses (n_compared, 3) against the reference over lines."""
-    comparisons = []
+    differences, p_values = [], []
     for position in lines:
         scores = summary.scores[:, position]
         _, repetitions = shared(~np.isnan(scores) & summary.competing)
-        comparisons.append(compare_with(scores[compared][:, repetitions], reference))
+        comparison = compare_with(scores[compared][:, repetitions], reference)
+        tested = repetitions.sum() >= LEAST_TESTED
+        differences.append(comparison.differences)
+        p_values.append(comparison.t_p_values if tested else np.full(compared.sum(), np.nan))
     return win_tie_loss(
-        np.stack([comparison.differences for comparison in comparisons], axis=1),
-        np.stack([comparison.t_p_values for comparison in comparisons], axis=1),
+        np.stack(differences, axis=1),
+        np.stack(p_values, axis=1),
         level=LEVEL,
         higher_is_better=summary.study.higher_is_better,
     )

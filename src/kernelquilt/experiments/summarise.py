@@ -14,6 +14,7 @@ from kernelquilt.experiments.standings import with_standings
 from kernelquilt.experiments.statistics import best_method, compare_with
 from kernelquilt.experiments.store import Row
 from kernelquilt.experiments.summary import (
+    LEAST_TESTED,
     LEVEL,
     BoolArray,
     Entry,
@@ -184,7 +185,8 @@ def _line(
         first = best_method(means, higher_is_better=study.higher_is_better)
         comparison = compare_with(scores[compared][:, common], first)
         best[compared] = np.isclose(means, means[first], rtol=1e-12, atol=0)
-        p_values[:, compared] = comparison.t_p_values, comparison.wilcoxon_p_values
+        if common.sum() >= LEAST_TESTED:
+            p_values[:, compared] = comparison.t_p_values, comparison.wilcoxon_p_values
     entries = []
     for m, method in enumerate(methods):
         used = common if compared[m] else present[m]

@@ -19,6 +19,7 @@ from kernelquilt.experiments.statistics import Ranking
 LEVEL = 0.01  # of a method against the best one, as in the papers
 RANK_LEVEL = 0.05  # of the critical difference
 COMPARED_SHARE = 0.5
+LEAST_TESTED = 5  # repetitions; fewer cannot tell methods apart at the level
 BoolArray = NDArray[np.bool_]
 
 
@@ -37,7 +38,8 @@ class Entry:
     best, level : bool
         Whether it is the best of those, or not significantly different from the best.
     t_p_value, wilcoxon_p_value : float
-        Against the best, after Holm's correction; nan for the best one.
+        Against the best, after Holm's correction; nan for the best one, and for all if there
+        are too few repetitions.
     paper, paper_std, difference : float
         What the paper printed, and ours minus that; nan if it printed nothing.
     impossible, failed : int
