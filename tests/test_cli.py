@@ -305,6 +305,21 @@ class TestCompare:
             assert len(store.definitions()) == 2
             assert len(store.rows()) == 20
 
+    def test_data_as_they_are_and_with_more_absent_do_not_mix(self, table):
+        arguments = ("compare", table, "--label", "kind", *FAST)
+        for ratios in ([], ["--ratio", "0.5", "--ratio", "0.5"], ["--ratio", "0.2"]):
+            assert run(*arguments, *ratios).exit_code == 0
+        run(*arguments, "--ratio", "0.5", "--mechanism", "block")
+        with Store("kq-compare.sqlite") as store:
+            settings = [entry["settings"] for entry in store.definitions().values()]
+        assert sorted(map(str, settings)) == ["['as is']", "[0.2, 0.5]", "[0.5]"]
+
+    def test_a_report_that_cannot_be_written(self, table):
+        Path("out", "report.html").mkdir(parents=True)
+        assert "cannot write to 'out'" in fails(
+            "compare", table, "--label", "kind", *FAST, "--output", "out"
+        )
+
     def test_failed_cells(self, table, monkeypatch):
         def fail(problem, tuning):
             raise ValueError("no luck")
@@ -322,9 +337,10 @@ class TestCompare:
             (["--label", "kind", "--methods", "quit"], "did you mean 'quilt'?"),
             (["--label", "kind", "--methods", ","], "no names in ','"),
             (["--label", "kind", "--ratio", "1"], "--ratio"),
+            (["--label", "kind", "--ratio", "nan"], "--ratio must be a number"),
             (["--label", "kind", "--metric", "beauty"], "--metric"),
             (["--label", "kind", "--store", "data.csv"], "store 'data.csv'"),
-            (["--label", "kind", "--store", "none/s.sqlite"], "store 'none/s.sqlite'"),
+            (["--label", "kind", "--store", "none/s.sqlite"], "there is no directory 'none'"),
             (["--label", "kind", "--output", "data.csv"], "data.csv"),
         ],
     )

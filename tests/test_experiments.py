@@ -3,9 +3,11 @@
 import multiprocessing
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,6 +127,10 @@ class TestStudies:
         assert united.settings == [0.2, 0.5, 0.9]
         keys = {cell.key for cell in united.cells()}
         assert {cell.key for cell in study.cells()} | {c.key for c in small.cells()} <= keys
+
+    def test_what_comes_twice_is_refused(self):
+        with pytest.raises(ProtocolError, match="twice"):
+            Study.from_dict(study_of(settings=[0.5, 0.5]).to_dict())
 
     def test_unknown_names_are_refused(self):
         with pytest.raises(ProtocolError, match="no protocol 'absent'"):
@@ -293,6 +299,32 @@ class TestRuns:
         assert len(summary.skipped) == 1
         assert "musk1.npz" in summary.skipped[0]
 
+    def test_data_that_have_changed_are_refused(self, load, tmp_path):
+        study = study_of(methods=["majority"])
+        run_study(study, tmp_path / "s.sqlite", load)
+        np.savez(tmp_path / "first.npz", X=np.eye(40)[:, :6], y=np.repeat([0, 1], 20))
+        with pytest.raises(StoreError, match=r"cells of another first\.npz; name another store"):
+            run_study(study, tmp_path / "s.sqlite", load)
+
+    def test_data_that_cannot_be_used_fail_in_their_cells_only(self, load, tmp_path):
+        np.savez(tmp_path / "second.npz", X=np.eye(3), y=[0, 1, 2])
+        summary = run_study(study_of(methods=["majority"]), tmp_path / "s.sqlite", load)
+        assert (summary.n_cells, summary.n_failed) == (8, 4)
+
+    def test_two_processes_share_the_work(self, load, tmp_path, monkeypatch):
+        made = []
+
+        def counted(problem, tuning):
+            made.append(1)
+            if len(made) == 3:  # another process begins and ends in the middle
+                run_study(study, path, load)
+            return METHODS["majority"].recipe(problem, tuning)
+
+        path, study = tmp_path / "s.sqlite", study_of(methods=["odd"])
+        monkeypatch.setitem(METHODS, "odd", Method("", counted))
+        run_study(study, path, load)
+        assert len(made) == 9  # the third cell twice
+
     def test_failed_cells_are_told_and_tried_again(self, load, tmp_path, monkeypatch):
         def fails(problem, tuning):
             raise ArithmeticError("seven")
@@ -406,8 +438,24 @@ class TestStore:
             Store(path)
         with pytest.raises(StoreError, match="there is no store"):
             Store(tmp_path / "nothing.sqlite", create=False)
-        with pytest.raises(StoreError, match="unable to open"):
+        with pytest.raises(StoreError, match="there is no directory"):
             Store(tmp_path / "no" / "directory.sqlite")
+        with closing(sqlite3.connect(tmp_path / "other.sqlite")) as other:
+            other.execute("CREATE TABLE people (name TEXT)")
+        before = (tmp_path / "other.sqlite").read_bytes()
+        for create in (True, False):
+            with pytest.raises(StoreError, match="is no store of kq"):
+                Store(tmp_path / "other.sqlite", create=create)
+        assert (tmp_path / "other.sqlite").read_bytes() == before
+
+    def test_definitions_that_meet_are_joined(self, tmp_path):
+        def join(earlier):
+            return {"methods": earlier["methods"] + ["b"]}
+
+        with Store(tmp_path / "s.sqlite") as store:
+            store.define("p", "s", {"methods": ["a"]}, join)
+            store.define("p", "s", {"methods": ["b"]}, join)
+            assert store.definitions() == {("p", "s"): {"methods": ["a", "b"]}}
 
 
 def test_measures_on_a_table_done_by_hand():

@@ -128,6 +128,17 @@ class TestTables:
         data = read_data(path, label="kind", views={"a": ["a_*"]})
         assert data.notes == ("3 of 6 columns left out, in no view: 'b_0', 'b_1', 'id'",)
 
+    def test_row_numbers_that_pandas_left_are_no_features(self, tmp_path):
+        make_frame().to_csv(tmp_path / "data.csv")
+        check(read_data(tmp_path / "data.csv", label="kind", views=BY_PREFIX))
+        assert read_data(tmp_path / "data.csv", label="kind").views["X"].shape[1] == 5
+
+    def test_columns_of_the_same_name(self, tmp_path):
+        lines = ["y,a,y"] + [f"{k % 2},{k},{k % 2}" for k in range(20)]
+        (tmp_path / "data.csv").write_text("\n".join(lines))
+        with pytest.raises(DataFileError, match="columns of the same name: 'y'"):
+            read_data(tmp_path / "data.csv")
+
     def test_samples_without_label_are_dropped(self, tmp_path):
         frame = make_frame()
         frame.loc[[0, 5], "kind"] = None
@@ -302,6 +313,12 @@ class TestDescribe:
         absent, present = (sorted(map(tuple, c.get_offsets())) for c in matrix.collections[-2:])
         assert absent == [(1, 1)]
         assert present == [(0, 0), (0, 1), (1, 0)]
+
+    def test_figure_with_names_that_look_like_formulas(self):
+        a, b, y = make_data()
+        views = kq.MultiView({r"$\frac$": a, "b$": b})
+        figure = plot_patterns(describe(UserData(r"a$\frac$b", views, y)))
+        figure.canvas.draw()
 
     def test_figure_of_many_patterns(self):
         rng = np.random.default_rng(0)

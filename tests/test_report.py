@@ -18,7 +18,7 @@ from scipy import stats
 from kernelquilt.experiments.figures import study_figures, to_png, to_svg
 from kernelquilt.experiments.protocol import DataSet, ProtocolError, Study
 from kernelquilt.experiments.remarks import remarks, stand_ins, status
-from kernelquilt.experiments.report import report_json, write_report
+from kernelquilt.experiments.report import report_json, summaries_of, write_report
 from kernelquilt.experiments.store import Row, Store
 from kernelquilt.experiments.summarise import summarise
 from kernelquilt.experiments.table_text import decimals_of
@@ -249,7 +249,7 @@ def test_one_repetition_and_no_rows_warn_nothing(store, tmp_path):
         put(store, once, make_rows(once))
         put(store, make_study(name="empty", datasets=[]), [])
         put(store, make_study(name="none"), [])
-        report = write_report(store, tmp_path / "out")
+        report = write_report(summaries_of(store), tmp_path / "out")
     by_name = {summary.study.name: summary for summary in report.summaries}
     assert np.isnan(by_name["once"].lines[0].entries[2].t_p_value)
     assert "There are no tests within a line: 1 repetition" in report.page.read_text()
@@ -336,7 +336,7 @@ def test_report_writes_everything(store, tmp_path):
         shows=["Table 9"],
     )
     put(store, study, make_rows(study))
-    report = write_report(store, tmp_path / "deep" / "out")
+    report = write_report(summaries_of(store), tmp_path / "deep" / "out")
     names = sorted(path.name for path in report.files)
     figures = [
         f"paper-first-{f}.{e}" for f in ("curves-1", "paper", "ranks") for e in ("png", "svg")
@@ -364,7 +364,7 @@ def test_page_escapes_names_and_messages(store, tmp_path):
     rows = make_rows(study)
     rows[0] = replace(rows[0], status="failed", message=SCRIPT)
     put(store, study, rows)
-    report = write_report(store, tmp_path / "out")
+    report = write_report(summaries_of(store), tmp_path / "out")
     page = report.page.read_text()
     assert "<script" not in page.lower()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -377,23 +377,23 @@ def test_page_escapes_names_and_messages(store, tmp_path):
 def test_studies_with_alike_names_have_files_of_their_own(store, tmp_path):
     for name in ("a/b", "a b", "A-b"):
         put(store, make_study(name=name, datasets=["x"]), [])
-    report = write_report(store, tmp_path / "out")
+    report = write_report(summaries_of(store), tmp_path / "out")
     assert len({path.name.lower() for path in report.files}) == len(report.files) == 9
 
 
 def test_report_of_some_studies(store, tmp_path):
     for protocol in ("one", "two"):
         put(store, make_study(protocol=protocol), [])
-    report = write_report(store, tmp_path / "out", protocol="two", study="first")
+    report = write_report(summaries_of(store, protocol="two", study="first"), tmp_path / "out")
     assert [summary.study.protocol for summary in report.summaries] == ["two"]
     with pytest.raises(ProtocolError, match=r"no study 'x' of 'two'; it has: 'first' of 'one'"):
-        write_report(store, tmp_path / "out", protocol="two", study="x")
+        summaries_of(store, protocol="two", study="x")
 
 
 def test_json_is_strict_and_complete(store):
     study = make_study(paper={"good": {"heart": 80.0}}, repetitions=1)
     put(store, study, make_rows(study))
-    report = json.loads(json.dumps(report_json(store), allow_nan=False))
+    report = json.loads(json.dumps(report_json(summaries_of(store)), allow_nan=False))
     (found,) = report["studies"]
     assert found["study"]["title"] == "A study"
     assert found["lines"][0]["entries"][0]["paper"] == 80.0
@@ -404,7 +404,7 @@ def test_missing_package_is_named_with_its_remedy(store, tmp_path, monkeypatch):
     put(store, make_study(), [])
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ModuleNotFoundError, match=r"kernelquilt\[report\]"):
-        write_report(store, tmp_path / "out")
+        write_report(summaries_of(store), tmp_path / "out")
 
 
 MEASURE = """<script>addEventListener("load", () => parent.postMessage([
@@ -423,7 +423,7 @@ def test_page_in_a_browser(store, tmp_path):
         pytest.skip("there is no chromium")
     study = make_study(methods=["good", "close", "poor", "x" * 60], paper={"good": {"heart": 80.0}})
     put(store, study, make_rows(study))
-    page = write_report(store, tmp_path).page.read_text()
+    page = write_report(summaries_of(store), tmp_path).page.read_text()
     (tmp_path / "page.html").write_text(page.replace("</body>", f"{MEASURE}</body>"))
     (tmp_path / "frames.html").write_text(FRAMES)
     flags = (

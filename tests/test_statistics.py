@@ -1,6 +1,7 @@
 """Tests of significance against scipy, hand-computed values and published examples."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -58,14 +59,21 @@ def test_wilcoxon_equals_scipy_and_the_exact_value_by_hand(rng):
     assert wilcoxon_p_value([0, 1, 2, 3, 0, 4, 5]) == pytest.approx(2 / 32)
 
 
-def test_wilcoxon_with_equal_sizes_uses_the_corrected_normal_approximation():
+def test_wilcoxon_with_equal_sizes_is_exact():
     differences = np.array([0.1, 0.1, 0.1, -0.2, 0.3, 0.2])
-    # ranks 2, 2, 2, -4.5, 6, 4.5: sum of the negative ones 4.5, mean 10.5
-    variance = 6 * 7 * 13 / 24 - ((27 - 3) + (8 - 2)) / 48
-    expected = 2 * stats.norm.sf((10.5 - 4.5) / np.sqrt(variance))
+    ranks = np.array([2, 2, 2, 4.5, 6, 4.5])
+    signs = np.array(list(product([0, 1], repeat=6)))
+    # the sum of the negative ranks is 4.5, and 21 - 4.5 is as extreme
+    sums = signs @ ranks
+    expected = np.mean((sums <= 4.5) | (sums >= 16.5))
     assert wilcoxon_p_value(differences) == pytest.approx(expected)
-    noisy = differences * (1 + 1e-14 * np.arange(6))
-    assert wilcoxon_p_value(noisy) == pytest.approx(expected)
+    assert wilcoxon_p_value(differences * (1 + 1e-14 * np.arange(6))) == pytest.approx(expected)
+    assert wilcoxon_p_value([0.01] * 5) == pytest.approx(2 / 32)
+
+
+def test_ranks_do_not_tell_rounding_errors_apart():
+    scores = np.array([[0.1 + 0.2, 0.5, 0.7], [0.3, 0.5, 0.7]])
+    assert rank_methods(scores).average_ranks.tolist() == [1.5, 1.5]
 
 
 @pytest.mark.parametrize("test", [t_p_value, wilcoxon_p_value])

@@ -60,6 +60,15 @@ def user_errors() -> Iterator[None]:
         raise bad_input(str(error)) from error
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the failure to write a result into one line and exit code 2."""
+    try:
+        yield
+    except OSError as error:
+        raise bad_input(f"cannot write to {str(path)!r}: {error.strerror or error}") from error
+
+
 def epilog(*examples: str) -> str:
     """Return the examples at the end of a help text, lines unwrapped."""
     return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)

@@ -17,6 +17,7 @@ from kernelquilt.cli._common import (
     say,
     seed_option,
     user_errors,
+    writing,
 )
 from kernelquilt.cli._tables import study_parts
 from kernelquilt.experiments.protocol import Study
@@ -24,6 +25,7 @@ from kernelquilt.experiments.report import report_json, write_report
 from kernelquilt.experiments.runner import BACKENDS, Load, available, count_open, run_study
 from kernelquilt.experiments.store import Store
 from kernelquilt.experiments.summarise import summarise
+from kernelquilt.experiments.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,15 @@ def run_and_show(studies: Sequence[Study], load: Load, options: RunOptions) -> N
                     on_cells=advance,
                 ).n_failed
         with Store(options.store) as store:
-            if options.output is not None:
-                _write_report(there, options.output, store)
-            if options.as_json:
-                print_json(_as_json(there, skipped, options, store))
-            else:
-                _show(there, skipped, options, store)
+            summaries = [_summary(study, store, options.seed) for study in there]
+        if options.output is not None:
+            with installed(), writing(options.output):
+                write_report(summaries, options.output)
+        if options.as_json:
+            found = report_json(summaries)["studies"]
+            print_json({"store": str(options.store), "studies": found, "skipped": skipped})
+        else:
+            _show(summaries, skipped, options)
     if n_failed:
         click.get_current_context().exit(CELLS_FAILED)
 
@@ -166,32 +171,17 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
         yield lambda count: progress.advance(task, count)
 
 
-def _show(
-    studies: Sequence[Study], skipped: Sequence[str], options: RunOptions, store: Store
-) -> None:
+def _summary(study: Study, store: Store, seed: int) -> Summary:
+    """Return the summary of what was asked for, not of all that the store has."""
+    rows = store.rows(study.protocol, study.name)
+    return summarise(study, [row for row in rows if row.seed == seed])
+
+
+def _show(summaries: Sequence[Summary], skipped: Sequence[str], options: RunOptions) -> None:
     from rich.console import Console
 
     console = Console()
-    for study in studies:
-        rows = store.rows(study.protocol, study.name)
-        own = [row for row in rows if row.seed == options.seed]
-        say(console, *study_parts(summarise(study, own), console))
+    for summary in summaries:
+        say(console, *study_parts(summary, console))
     say(console, *skipped)
     console.print(f"Store: {options.store}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _as_json(
-    studies: Sequence[Study], skipped: Sequence[str], options: RunOptions, store: Store
-) -> dict[str, Any]:
-    found = [
-        entry
-        for study in studies
-        for entry in report_json(store, protocol=study.protocol, study=study.name)["studies"]
-    ]
-    return {"store": str(options.store), "studies": found, "skipped": list(skipped)}
-
-
-def _write_report(studies: Sequence[Study], output: Path, store: Store) -> None:
-    only = studies[0].name if len(studies) == 1 else None
-    with installed():
-        write_report(store, output, protocol=studies[0].protocol, study=only)

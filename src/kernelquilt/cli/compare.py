@@ -1,9 +1,11 @@
 """`kq compare`: methods on the user's own data; `kq methods`: what they are called."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelquilt.cli._common import (
+    bad_input,
     check_directory,
     data_options,
     epilog,
@@ -46,6 +48,7 @@ def command() -> "click.Command":
         "--ratio",
         "ratios",
         type=click.FloatRange(0, 1, max_open=True),
+        callback=_numbers,
         multiple=True,
         help="Share of the views to make absent in addition. May be repeated; by default the data "
         "are taken as they are.",
@@ -107,6 +110,13 @@ def command() -> "click.Command":
         run_and_show([study], source, options)
 
     return compare
+
+
+def _numbers(context: Any, parameter: Any, values: tuple[float, ...]) -> tuple[float, ...]:
+    """Refuse nan, which is in every range."""
+    if any(math.isnan(value) for value in values):
+        raise bad_input("--ratio must be a number from 0 to less than 1")
+    return values
 
 
 def methods_command() -> "click.Command":

@@ -146,7 +146,7 @@ def command() -> "click.Command":
     """Return `kq demo`."""
     import click
 
-    @click.command(epilog=epilog("kq demo", "kq demo --quick --output /tmp/demo.png"))
+    @click.command(epilog=epilog("kq demo", "kq demo --quick --output digits.png"))
     @click.option(
         "--output",
         type=click.Path(path_type=Path),

@@ -13,6 +13,7 @@ from kernelquilt.cli._common import (
     load,
     print_json,
     say,
+    writing,
 )
 from kernelquilt.experiments.describe import Description
 from kernelquilt.experiments.describe import describe as describe_data
@@ -62,7 +63,8 @@ def command() -> "click.Command":
                 import matplotlib.figure  # noqa: F401
         description = describe_data(load(data, label, views, index))
         if figure is not None:
-            plot_patterns(description).savefig(figure, dpi=150)
+            with writing(figure):
+                plot_patterns(description).savefig(figure, dpi=150)
         if as_json:
             print_json(description.to_dict())
             return

@@ -10,8 +10,9 @@ from kernelquilt.cli._common import (
     json_option,
     print_json,
     user_errors,
+    writing,
 )
-from kernelquilt.experiments.report import report_json, write_report
+from kernelquilt.experiments.report import report_json, summaries_of, write_report
 from kernelquilt.experiments.store import Store
 
 if TYPE_CHECKING:
@@ -47,10 +48,12 @@ def command() -> "click.Command":
         if not as_json:
             check_directory(output)
         with installed(), user_errors(), Store(store, create=False) as stored:
+            summaries = summaries_of(stored, protocol=protocol, study=study)
             if as_json:
-                print_json(report_json(stored, protocol=protocol, study=study))
+                print_json(report_json(summaries))
                 return
-            written = write_report(stored, output, protocol=protocol, study=study)
+            with writing(output):
+                written = write_report(summaries, output)
         click.echo(f"Report: {written.page}")
 
     return report

@@ -88,9 +88,10 @@ def command() -> "click.Command":
         if protocol is None:
             raise bad_input("name a protocol, or list them with kq reproduce --list")
         with user_errors():
-            studies = load_protocol(protocol, quick=not full)
-            studies = _showing(studies, tables, figures)
-            studies = _selected(studies, split_names(datasets), split_names(methods))
+            names = split_names(datasets), split_names(methods)
+            _check_names(_showing(load_protocol(protocol), tables, figures), *names)
+            studies = _showing(load_protocol(protocol, quick=not full), tables, figures)
+            studies = _selected(studies, *names)
         if repetitions is not None:
             studies = [replace(study, repetitions=repetitions) for study in studies]
         source = _directory(data_dir)
@@ -145,9 +146,9 @@ def _showing(studies: list[Study], tables: Sequence[int], figures: Sequence[int]
     return [study for study in studies if not wanted or set(wanted) & set(study.shows)]
 
 
-def _selected(
+def _check_names(
     studies: list[Study], datasets: list[str] | None, methods: list[str] | None
-) -> list[Study]:
+) -> None:
     known = {
         "data set": dict.fromkeys(entry.name for study in studies for entry in study.datasets),
         "method": dict.fromkeys(name for study in studies for name in study.methods),
@@ -155,6 +156,11 @@ def _selected(
     for kind, names in (("data set", datasets), ("method", methods)):
         for name in names or []:
             check_name(name, known[kind], kind)
+
+
+def _selected(
+    studies: list[Study], datasets: list[str] | None, methods: list[str] | None
+) -> list[Study]:
     chosen = [study.select(datasets, methods) for study in studies]
     chosen = [study for study in chosen if study.datasets and study.methods]
     if not chosen:

@@ -82,17 +82,19 @@ def comparison_study(
     for name in chosen:
         check_name(name, METHODS, "method")
     notes.append(
-        f"{TRAIN_SHARE:.0%} of the samples train, the others test; parameters are tuned by "
-        "cross-validation within the training samples"
+        f"{TRAIN_SHARE:.0%} of the samples train, the others test; parameters are tuned by the "
+        "accuracy in cross-validation within the training samples"
     )
+    if ratios:
+        notes.append(f"Views are made absent by the mechanism {mechanism!r}")
     return Study(
         protocol=PROTOCOL,
-        name=f"{data.name}-{_digest(data)}",
+        name="-".join([data.name, *([mechanism] if ratios else []), _digest(data)]),
         title=f"{data.name}: {len(data.views)} samples, {data.views.shape[1]} views",
         datasets=[DataSet(data.name)],
         methods=chosen,
         axis="ratio" if ratios else "none",
-        settings=list(ratios) or ["as is"],
+        settings=list(dict.fromkeys(ratios)) or ["as is"],
         repetitions=repetitions,
         problem={
             "kernels": "median_gaussian",
@@ -103,7 +105,7 @@ def comparison_study(
         grid={"C": [0.1, 1.0, 10.0, 100.0]},
         folds=min(LARGEST_FOLDS, int(TRAIN_SHARE * smallest)),
         metric=metric,
-        pooled=False,
+        pooled=not ratios,
         notes=notes,
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelquilt._validation import FloatArray
+from kernelquilt.experiments.pattern_figure import literal
 from kernelquilt.experiments.statistics import Ranking, indistinct_groups, mean_interval
 from kernelquilt.experiments.summary import Summary, shared
 
@@ -272,8 +273,8 @@ def _legend(
 def _label(name: str) -> str:
     """Return a name for a figure: not too long, without mathematics, shown in legends."""
     short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    # matplotlib reads $ as the start of a formula and leaves a leading underscore out of legends
-    return (" " if short.startswith("_") else "") + short.replace("$", r"\$")
+    # matplotlib leaves a leading underscore out of legends
+    return (" " if short.startswith("_") else "") + literal(short)
 
 
 def _metric(summary: Summary) -> str:

@@ -103,9 +103,16 @@ def _read_table(
         if suffix == ".parquet":
             frame = pd.read_parquet(path)
         else:
-            frame = pd.read_csv(path, sep="\t" if suffix == ".tsv" else ",", low_memory=False)
+            separator = "\t" if suffix == ".tsv" else ","
+            header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str).iloc[0]
+            twice = header[header.duplicated() & header.notna()]
+            frame = pd.read_csv(path, sep=separator, low_memory=False)
+    if suffix != ".parquet" and len(twice):
+        raise DataFileError(f"{path.name!r} has columns of the same name: {_some(list(twice))}")
     names = [str(name) for name in frame.columns]
     frame.columns = names
+    if index is None and names[0].startswith("Unnamed:"):
+        index = names[0]  # row numbers that a data frame left behind
     if len(names) == 1 and {";", "\t"} & set(names[0]):
         raise DataFileError(
             f"{path.name!r} is one column, {names[0]!r}; separate by commas in .csv, tabs in .tsv"
@@ -140,7 +147,8 @@ def _numeric(path: Path, frame: Any) -> NDArray[np.float64]:
         raise DataFileError(
             f"{path.name!r} has columns that are not numeric: {_some(text)}"
             + (f" (such as {str(example[0])!r})" if example else " (empty)")
-            + "; encode them one-hot, or leave them out by naming the others with --view"
+            + "; encode them one-hot, leave them out by naming the others with --view, or name the "
+            "column of the samples' names with --index"
         )
     numbers: NDArray[np.float64] = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     return numbers

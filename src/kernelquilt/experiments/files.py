@@ -137,7 +137,7 @@ def _as_classes(path: Path, labels: NDArray[Any]) -> NDArray[Any]:
         return labels
     if labels.dtype.kind != "f":
         return labels.astype(str)
-    if np.any(labels != np.round(labels)):
+    if not np.all(np.isfinite(labels) & (labels == np.round(labels))):
         raise DataFileError(
             f"the labels of {path.name!r} are numbers such as {labels[0]:g}, not classes; "
             "cut them into classes, or name another --label"

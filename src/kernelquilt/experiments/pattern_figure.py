@@ -41,7 +41,7 @@ def plot_patterns(description: Description) -> "Figure":
     _draw_matrix(matrix, patterns, description)
     _draw_shares(shares, description)
     figure.suptitle(
-        f"{description.name}: {description.n_complete} of {description.n_samples} samples "
+        f"{literal(description.name)}: {description.n_complete} of {description.n_samples} samples "
         "have every view",
         fontsize=11,
     )
@@ -71,7 +71,7 @@ def _draw_matrix(ax: Any, patterns: tuple[Pattern, ...], description: Descriptio
     for has, colour in ((False, ABSENT), (True, PRESENT)):
         rows, columns = np.nonzero(present == has)
         ax.scatter(columns, rows, s=50, color=colour, zorder=3)
-    ax.set_yticks(range(len(names)), [_shortened(name) for name in names])
+    ax.set_yticks(range(len(names)), [literal(_shortened(name)) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(-0.6, len(patterns) - 0.4)
     ax.tick_params(length=0, labelbottom=False)
@@ -96,6 +96,11 @@ def _draw_shares(ax: Any, description: Description) -> None:
     ax.set_yticks([])
     ax.set_xlabel("samples with view")
     ax.spines[["top", "right", "bottom"]].set_visible(False)
+
+
+def literal(text: str) -> str:
+    """Return a text that matplotlib shows as it is: $ would begin a formula."""
+    return text.replace("$", r"\$")
 
 
 def _shortened(name: str) -> str:

@@ -16,6 +16,8 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
+from kernelquilt import __version__
+
 PROTOCOLS = (
     "absent-mkl",
     "sample-adaptive-mkl",
@@ -86,6 +88,8 @@ class Study:
         Folds of the cross-validation within the training samples.
     metric : str
         The figure that is compared.
+    level : float
+        Significance level of a method against the best one.
     higher_is_better : bool
     scale : float
         Figures are multiplied with this to be shown, such as 100 for per cent.
@@ -119,6 +123,7 @@ class Study:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     folds: int = 5
     metric: str = "accuracy"
+    level: float = 0.01
     higher_is_better: bool = True
     scale: float = 100.0
     extra: list[str] = field(default_factory=list)
@@ -139,6 +144,9 @@ class Study:
             for entry in entries["datasets"]
         ]
         study = cls(**{**entries, "datasets": datasets})
+        for what in ([d.name for d in datasets], study.settings, study.methods):
+            if len(set(map(str, what))) < len(what):
+                raise ProtocolError(f"study {study.name!r} has something twice in {what}")
         if study.task not in TASKS:
             raise ProtocolError(f"study {study.name!r} has the unknown task {study.task!r}")
         return study
@@ -158,8 +166,12 @@ class Study:
                 yield Cell(self, dataset, setting, repetition, method, seed, digest)
 
     def digest_of(self, dataset: DataSet) -> str:
-        """Return a digest of what the figures of a data set depend on."""
-        what = [self.task, self.problem, self.grid, self.folds, asdict(dataset)]
+        """Return a digest of what the figures of a data set depend on.
+
+        The version of this package is part of it, because methods may change with it.
+        """
+        data = [dataset.name, dataset.file, dataset.options]
+        what = [__version__, self.task, self.problem, self.grid, self.folds, data]
         if self.task == "completion":
             what.append(self.metric)  # completers are tuned by it
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernelquilt.experiments.statistics import best_method, compare_with
-from kernelquilt.experiments.summary import LEAST_TESTED, LEVEL, Summary, shared
+from kernelquilt.experiments.summary import LEAST_TESTED, Summary, shared
 
 
 def status(summary: Summary) -> str:
@@ -31,7 +31,7 @@ def legend(summary: Summary) -> list[str]:
         f"Figures are {what}, {better} is better: mean and standard deviation over "
         f"{_plural(len(summary.repetitions), 'repetition')}{each}.",
         f"Bold is the best of a line; † is not significantly different from the best (paired "
-        f"t-test over the repetitions, Holm's correction, level {LEVEL:g}).",
+        f"t-test over the repetitions, Holm's correction, level {study.level:g}).",
     ]
     if study.paper:
         lines.append("Beside ours: the paper's figure, and ours minus the paper's.")
@@ -142,7 +142,7 @@ def _winner_holds(summary: Summary, position: int) -> bool | None:
     winner = best_method([entries[m].paper for m in both], higher_is_better=higher)
     ours = best_method([entries[m].mean for m in both], higher_is_better=higher)
     p_values = compare_with(scores[both][:, repetitions], ours).t_p_values
-    return bool(winner == ours or p_values[winner] > LEVEL)
+    return bool(winner == ours or p_values[winner] > summary.study.level)
 
 
 def _plural(count: int, noun: str) -> str:

@@ -6,7 +6,7 @@ The page needs nothing but itself: its style and its figures are part of it.
 import base64
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -51,32 +51,23 @@ class Report:
     summaries: tuple[Summary, ...]
 
 
-def write_report(
-    store: Store, output: str | Path, *, protocol: str | None = None, study: str | None = None
-) -> Report:
-    """Write the report of the studies of a store.
+def write_report(summaries: Sequence[Summary], output: str | Path) -> Report:
+    """Write the report of studies.
 
     Parameters
     ----------
-    store : Store
+    summaries : sequence of Summary
+        Such as those of `summaries_of`.
     output : path-like
         A directory, made if it is not there: ``report.html``, and for each study
         ``<protocol>-<study>`` with the endings ``.md``, ``.csv``, ``.tex`` and for each figure
         ``.svg`` and ``.png``.
-    protocol, study : str or None, default=None
-        Which studies; all if None.
 
     Returns
     -------
     report : Report
-
-    Raises
-    ------
-    ProtocolError
-        If the store has no such study.
     """
     environment = _environment()
-    summaries = summaries_of(store, protocol=protocol, study=study)
     directory = Path(output)
     directory.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -129,23 +120,18 @@ def summaries_of(
     return [summarise(Study.from_dict(definitions[key]), store.rows(*key)) for key in chosen]
 
 
-def report_json(
-    store: Store, *, protocol: str | None = None, study: str | None = None
-) -> dict[str, Any]:
-    """Return the summaries of the studies of a store as plain data for JSON, nan as None.
+def report_json(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Return summaries as plain data for JSON, nan as None.
 
     Parameters
     ----------
-    store : Store
-    protocol, study : str or None, default=None
-        Which studies; all if None.
+    summaries : sequence of Summary
 
     Returns
     -------
     report : dict
         With the summaries as ``"studies"``.
     """
-    summaries = summaries_of(store, protocol=protocol, study=study)
     return {"studies": [_plain(summary) for summary in summaries]}
 
 

@@ -6,8 +6,12 @@ each cell as soon as it is finished, so that any number of processes may fill on
 be killed at any time.
 """
 
+import os
+import random
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,20 +20,14 @@ from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 from kernelquilt.experiments.completion import complete, make_completion_problem, read_archive
-from kernelquilt.experiments.evaluate import classify
+from kernelquilt.experiments.evaluate import classify, finished_row
 from kernelquilt.experiments.problems import make_problem
-from kernelquilt.experiments.protocol import Cell, DataSet, Study
-from kernelquilt.experiments.sources import DataMissingError, Source
+from kernelquilt.experiments.protocol import Cell, DataSet, ProtocolError, Study
+from kernelquilt.experiments.sources import DataDirectory, DataMissingError, Source
 from kernelquilt.experiments.store import Row, Store
 
 BACKENDS = ("loky", "threading", "dask")
 Load = Callable[[DataSet], Source]
-
-# by task: how problems are made, and how a cell is finished
-_STEPS: dict[str, tuple[Callable[..., Any], Callable[..., Row]]] = {
-    "classification": (make_problem, classify),
-    "completion": (make_completion_problem, complete),
-}
 
 
 @dataclass
@@ -93,16 +91,17 @@ def run_study(
     summary.n_cells = len(cells)
     keys = {cell.key for cell in cells}
     with Store(store_path) as store:
-        _define(study, store)
+        store.define(
+            study.protocol,
+            study.name,
+            study.to_dict(),
+            lambda earlier: study.united(Study.from_dict(earlier)).to_dict(),
+        )
+        _check_sources(there, load, store)
         store.forget_failed(keys)
         done = store.finished(keys)
-        tasks = [
-            [cell for cell in group if cell.key not in done]
-            for _, group in groupby(cells, key=lambda cell: cell.split)
-        ]
-        for finished in _results(
-            [task for task in tasks if task], store_path, load, n_jobs, backend
-        ):
+        todo = [cell for cell in cells if cell.key not in done]
+        for finished in _results(_tasks(todo), store_path, load, n_jobs, backend):
             summary.n_new += finished
             if on_cells is not None:
                 on_cells(finished)
@@ -113,20 +112,35 @@ def run_study(
     return summary
 
 
-def _define(study: Study, store: Store) -> None:
-    """Write what the study is, together with what the store has of it already."""
-    earlier = store.definitions().get((study.protocol, study.name))
-    whole = study if earlier is None else study.united(Study.from_dict(earlier))
-    store.define(study.protocol, study.name, whole.to_dict())
+def _check_sources(study: Study, load: Load, store: Store) -> None:
+    """Refuse data that are not those which the store has cells of."""
+    if isinstance(load, DataDirectory):
+        for dataset in study.datasets:
+            store.check_source(dataset.filename, load.fingerprint(dataset))
+
+
+def _tasks(cells: list[Cell]) -> list[list[Cell]]:
+    """Return cells with the same kernels together, repetition by repetition.
+
+    Within a repetition the order is that of the process, so that two that fill the same store
+    seldom meet.
+    """
+    rng = random.Random(os.getpid())
+    tasks: list[list[Cell]] = []
+    for _, repetition in groupby(cells, key=lambda cell: cell.repetition):
+        own = [list(group) for _, group in groupby(repetition, key=lambda cell: cell.split)]
+        rng.shuffle(own)
+        tasks += own
+    return tasks
 
 
 def count_open(study: Study, store_path: Path, seed: int = 0) -> int:
-    """Return how many cells of a study the store does not have yet."""
+    """Return how many cells of a study a run would have to finish."""
     keys = {cell.key for cell in study.cells(seed)}
     if not Path(store_path).is_file():
         return len(keys)
     with Store(store_path) as store:
-        return len(keys) - len(store.finished(keys))
+        return len(keys) - len(store.finished(keys, failed=False))
 
 
 def available(study: Study, load: Load) -> tuple[Study, list[str]]:
@@ -177,11 +191,32 @@ def run_task(task: list[Cell], store_path: Path, load: Load) -> int:
     n_cells : int
     """
     with threadpool_limits(1), Store(store_path) as store:
-        done = store.finished(cell.key for cell in task)
-        missing = [cell for cell in task if cell.key not in done]
-        if missing:
-            make, finish = _STEPS[missing[0].study.task]
-            problem = make(missing[0], _read(missing[0].study, missing[0].dataset, load))
-            for cell in missing:
-                store.add(finish(cell, problem))
+        finish = None
+        for cell in task:
+            if store.finished([cell.key]):  # by another process, meanwhile
+                continue
+            if finish is None:
+                finish = _prepared(cell, load)
+            store.add(finish(cell))
     return len(task)
+
+
+def _prepared(cell: Cell, load: Load) -> Callable[[Cell], Row]:
+    """Return what finishes a cell with the same problem as the given one."""
+    try:
+        source = _read(cell.study, cell.dataset, load)
+        if cell.study.task == "completion":
+            return partial(complete, problem=make_completion_problem(cell, source))
+        problem = make_problem(cell, source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of views that no training sample has
+            problem.stacks  # noqa: B018 - made now, so that no cell is timed with it
+        return partial(classify, problem=problem)
+    except (DataMissingError, ProtocolError):
+        raise
+    except Exception as error:
+        return partial(finished_row, run=partial(_fail, error))
+
+
+def _fail(error: Exception) -> dict[str, Any]:
+    raise error

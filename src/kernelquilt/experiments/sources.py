@@ -19,6 +19,7 @@ A data directory holds ``<name>.npz`` files with ``y`` and
 - ``published``: true if the file has ``train_idx`` and ``test_idx``, the split to use.
 """
 
+import hashlib
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -89,6 +90,14 @@ class DataDirectory:
                 raise DataMissingError(
                     f"{dataset.name}: {dataset.filename} has no entry {error}"
                 ) from error
+
+    def fingerprint(self, dataset: DataSet) -> str:
+        """Return a digest of the file of a data set, nothing if it has none."""
+        path = Path(self.path) / dataset.filename
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def open(self, dataset: DataSet) -> Any:
         """Return the open archive of a data set."""

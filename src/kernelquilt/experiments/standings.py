@@ -16,7 +16,6 @@ from kernelquilt.experiments.statistics import (
 )
 from kernelquilt.experiments.summary import (
     LEAST_TESTED,
-    LEVEL,
     RANK_LEVEL,
     BoolArray,
     Standing,
@@ -124,6 +123,6 @@ def _counts(
     return win_tie_loss(
         np.stack(differences, axis=1),
         np.stack(p_values, axis=1),
-        level=LEVEL,
+        level=summary.study.level,
         higher_is_better=summary.study.higher_is_better,
     )

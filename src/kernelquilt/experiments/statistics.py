@@ -15,6 +15,7 @@ from kernelquilt._validation import FloatArray
 # differences that are smaller, relative to the largest score, come from rounding
 _ROUNDING = 1e-12
 _DIGITS_OF_RANKS = 10
+_MOST_EXACT = 50
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,8 @@ def wilcoxon_p_value(differences: ArrayLike) -> float:
     Returns
     -------
     p_value : float
-        Exact for up to 50 differences of distinct size, otherwise of the normal approximation; 1 if
-        all differences are zero, nan if there are fewer than 2.
+        Exact for up to 50 differences, equal sizes sharing their ranks, otherwise of the normal
+        approximation; 1 if all differences are zero, nan if there are fewer than 2.
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < 2:
@@ -122,9 +123,16 @@ def wilcoxon_p_value(differences: ArrayLike) -> float:
         return 1.0
     # sizes that only rounding tells apart share their rank
     values = np.round(values / np.abs(values).max(), _DIGITS_OF_RANKS)
-    distinct = len(np.unique(np.abs(values))) == len(values)
-    method = "exact" if distinct and len(values) <= 50 else "approx"
-    return float(stats.wilcoxon(values, method=method).pvalue)
+    if len(values) > _MOST_EXACT:
+        return float(stats.wilcoxon(values, method="approx").pvalue)
+    # twice the ranks, which are whole numbers, and how many of the 2^n signs give each sum
+    ranks = np.rint(2 * stats.rankdata(np.abs(values))).astype(int)
+    counts = np.ones(1)
+    for rank in ranks:
+        counts = np.append(counts, np.zeros(rank)) + np.append(np.zeros(rank), counts)
+    positive = int(ranks[values > 0].sum())
+    tail = min(positive, int(ranks.sum()) - positive)
+    return float(min(1.0, 2 * counts[: tail + 1].sum() / counts.sum()))
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
@@ -233,6 +241,8 @@ def rank_methods(
         With p-value 1 if the methods are equal on all data sets, nan if there is one method.
     """
     values = np.asarray(scores, dtype=np.float64) * (-1 if higher_is_better else 1)
+    largest = np.max(np.abs(values), initial=0.0) or 1.0
+    values = np.asarray(np.round(values / largest, _DIGITS_OF_RANKS))  # no ranks of rounding
     n_methods, n_datasets = values.shape
     ranks = stats.rankdata(values, axis=0)
     average = ranks.mean(axis=1)

@@ -9,7 +9,7 @@ of two processes that finish the same cell the second writes nothing.
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -35,6 +35,10 @@ CREATE TABLE IF NOT EXISTS cells (
     seed INTEGER NOT NULL,
     versions TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sources (
+    file TEXT PRIMARY KEY,
+    digest TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS studies (
     protocol TEXT NOT NULL,
     study TEXT NOT NULL,
@@ -42,6 +46,7 @@ CREATE TABLE IF NOT EXISTS studies (
     PRIMARY KEY (protocol, study)
 ) WITHOUT ROWID;
 """
+_APPLICATION = 0x6B71_5354  # tells our files from other databases
 _BUSY_SECONDS = 60.0
 _JSON_FIELDS = ("figures", "parameters", "versions")
 
@@ -65,7 +70,7 @@ class Row:
         "impossible" is a method that cannot be fitted here, such as complete samples only where
         there are none.
     message : str
-        Why it is not "ok"; otherwise warnings, if any.
+        Why it is not "ok".
     figures : dict of str to float
         Such as ``accuracy``, ``train_seconds``, ``test_seconds``.
     parameters : dict
@@ -122,10 +127,13 @@ class Store:
         self.path = Path(path)
         if not create and not self.path.is_file():
             raise StoreError(f"there is no store {str(self.path)!r}")
+        if not self.path.parent.is_dir():
+            raise StoreError(f"there is no directory {str(self.path.parent)!r} for a store")
         with self._explained():
             self._connection = sqlite3.connect(
                 self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+            self._check_kind(create)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.executescript(_SCHEMA)
@@ -142,12 +150,42 @@ class Store:
                 [values[name] for name in _FIELDS],
             )
 
-    def define(self, protocol: str, study: str, definition: dict[str, Any]) -> None:
-        """Write what a study is; a later definition takes the place of an earlier one."""
-        with self._explained():
+    def define(
+        self,
+        protocol: str,
+        study: str,
+        definition: dict[str, Any],
+        join: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> None:
+        """Write what a study is.
+
+        Parameters
+        ----------
+        protocol, study : str
+        definition : dict
+        join : callable, optional
+            Returns what to write if there is a definition already, given that one.
+        """
+        with self._explained(), self._transaction():
+            earlier = self.definitions().get((protocol, study))
+            if earlier is not None and join is not None:
+                definition = join(earlier)
             self._connection.execute(
                 "INSERT OR REPLACE INTO studies VALUES (?, ?, ?)",
                 [protocol, study, json.dumps(definition, sort_keys=True)],
+            )
+
+    def check_source(self, file: str, digest: str) -> None:
+        """Refuse a data file that is not the one which the cells of this store are of."""
+        with self._explained(), self._transaction():
+            found = self._connection.execute(
+                "SELECT digest FROM sources WHERE file = ?", [file]
+            ).fetchone()
+            if found is None:
+                self._connection.execute("INSERT INTO sources VALUES (?, ?)", [file, digest])
+        if found is not None and found[0] != digest:
+            raise StoreError(
+                f"store {str(self.path)!r} has cells of another {file}; name another store"
             )
 
     def definitions(self) -> dict[tuple[str, str], dict[str, Any]]:
@@ -156,13 +194,16 @@ class Store:
             found = self._connection.execute("SELECT * FROM studies").fetchall()
         return {(protocol, study): json.loads(text) for protocol, study, text in found}
 
-    def finished(self, keys: Iterable[str]) -> set[str]:
-        """Return those of the keys that have a row."""
+    def finished(self, keys: Iterable[str], *, failed: bool = True) -> set[str]:
+        """Return those of the keys that have a row, without failed ones unless `failed`."""
+        condition = "" if failed else " AND status != 'failed'"
         with self._explained():
             return {
                 key
                 for key in keys
-                if self._connection.execute("SELECT 1 FROM cells WHERE key = ?", [key]).fetchone()
+                if self._connection.execute(
+                    f"SELECT 1 FROM cells WHERE key = ?{condition}", [key]
+                ).fetchone()
             }
 
     def forget_failed(self, keys: Iterable[str]) -> None:
@@ -208,6 +249,27 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _check_kind(self, create: bool) -> None:
+        """Mark a new database as ours, and refuse others before anything is written to them."""
+        (kind,) = self._connection.execute("PRAGMA application_id").fetchone()
+        (n_tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if kind == _APPLICATION:
+            return
+        if n_tables or not create:
+            self._connection.close()
+            raise StoreError(f"{str(self.path)!r} is no store of kq; name another file")
+        self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -15,7 +15,6 @@ from kernelquilt.experiments.statistics import best_method, compare_with
 from kernelquilt.experiments.store import Row
 from kernelquilt.experiments.summary import (
     LEAST_TESTED,
-    LEVEL,
     BoolArray,
     Entry,
     Line,
@@ -57,8 +56,7 @@ def summarise(study: Study, rows: Sequence[Row]) -> Summary:
     kept = {row.key: _checked(row, study.metric) for row in rows if row.key in cells}
     seeds = {cells[key].seed for key in kept} or {min(seeds)}
     found = _find(study, {key: cells[key] for key in kept}, kept, seeds)
-    pooled = study.pooled or study.axis == "none"
-    lines, scores = _lines(study, found, pooled)
+    lines, scores = _lines(study, found, study.pooled)
     summary = Summary(
         study=study,
         methods=tuple(found.methods),
@@ -199,7 +197,7 @@ def _line(
             n=n,
             compared=bool(compared[m]),
             best=bool(best[m]),
-            level=bool(not best[m] and p_values[0, m] > LEVEL),
+            level=bool(not best[m] and p_values[0, m] > study.level),
             t_p_value=float(p_values[0, m]),
             wilcoxon_p_value=float(p_values[1, m]),
             paper=paper,

@@ -16,7 +16,6 @@ from kernelquilt._validation import FloatArray
 from kernelquilt.experiments.protocol import Study
 from kernelquilt.experiments.statistics import Ranking
 
-LEVEL = 0.01  # of a method against the best one, as in the papers
 RANK_LEVEL = 0.05  # of the critical difference
 COMPARED_SHARE = 0.5
 LEAST_TESTED = 5  # repetitions; fewer cannot tell methods apart at the level

@@ -1,7 +1,7 @@
 """Methods of the paper on MultiK-MHKS: views made to agree, and what they are compared with."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -76,7 +76,9 @@ class BestKernels:
             found.append(fitted)
         best = max(found, key=lambda fitted: fitted.figures["cv_accuracy"])
         spent = sum(each.figures["search_seconds"] for each in found)
-        return with_figures(best, search_seconds=spent)
+        return replace(
+            with_figures(best, search_seconds=spent), n_solves=sum(f.n_solves or 0 for f in found)
+        )
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,8 @@ class ByTest:
             fitted = replace(predictions(model, test), parameters=parameters)
             found.append(with_figures(fitted, train_seconds=seconds))
         best = max(found, key=lambda fitted: float((fitted.labels == problem.y_test).mean()))
-        return _with_exponents(best)
+        solves = sum(fitted.n_solves or 0 for fitted in found)
+        return _with_exponents(replace(best, n_solves=solves))
 
 
 def _with_exponents(fitted: Fitted) -> Fitted:
