@@ -248,7 +248,7 @@ class TestDescribe:
         [
             (["none.csv"], "there is no file 'none.csv'"),
             (["data.csv", "--label", "kid"], "did you mean 'kind'?"),
-            (["data.csv"], "not numeric: 'kind'"),
+            (["data.csv", "--view", "all=kind"], "not numeric: 'kind'"),
             (["data.csv", "--view", "rna"], "is not NAME=PATTERN"),
             (["data.csv", "--view", "rna=,"], "no names in ','"),
             (["data.csv", "--view", "x=y*"], "view 'x': no column fits 'y*'"),
@@ -313,6 +313,25 @@ class TestCompare:
         with Store("kq-compare.sqlite") as store:
             settings = [entry["settings"] for entry in store.definitions().values()]
         assert sorted(map(str, settings)) == ["['as is']", "[0.2, 0.5]", "[0.5]"]
+
+    def test_the_name_of_the_file_changes_nothing(self, table):
+        Path("copy.csv").write_bytes(Path(table).read_bytes())
+        arguments = ("--label", "kind", "--methods", "zero SVC", "--repetitions", "2", "--json")
+        found = [
+            json.loads(run("compare", name, *arguments).stdout) for name in (table, "copy.csv")
+        ]
+        scores = [entry["studies"][0]["scores"] for entry in found]
+        assert scores[0] == scores[1]
+
+    def test_methods_with_a_comma_and_diagnostics(self, table):
+        result = run(
+            "compare", table, "--label", "kind", "--repetitions", "1", "--json",
+            "--methods", "(r,p)-MKL,lp-MKL on test,majority",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        (study,) = json.loads(result.stdout)["studies"]
+        assert study["methods"] == ["(r,p)-MKL", "lp-MKL on test", "majority"]
+        assert study["study"]["diagnostics"] == ["lp-MKL on test"]
 
     def test_a_report_that_cannot_be_written(self, table):
         Path("out", "report.html").mkdir(parents=True)
@@ -446,6 +465,9 @@ class TestReport:
         assert str(Path("out", "report.html")) in result.stdout
         found = json.loads(run("report", "kq-compare.sqlite", "--json").stdout)
         assert len(found["studies"]) == 1
+        found = json.loads(run("report", "kq-compare.sqlite", "--metric", "auc", "--json").stdout)
+        assert found["studies"][0]["study"]["metric"] == "auc"
+        assert "no figure 'beauty'" in fails("report", "kq-compare.sqlite", "--metric", "beauty")
 
     def test_bad_input(self, table):
         assert "there is no store 'none.sqlite'" in fails("report", "none.sqlite")

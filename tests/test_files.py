@@ -133,6 +133,27 @@ class TestTables:
         check(read_data(tmp_path / "data.csv", label="kind", views=BY_PREFIX))
         assert read_data(tmp_path / "data.csv", label="kind").views["X"].shape[1] == 5
 
+    def test_columns_without_a_view_are_left_out_with_a_note(self, tmp_path):
+        frame = make_frame().rename(columns=lambda name: name.replace("_", "__"))
+        frame.assign(number=np.arange(40)).to_csv(tmp_path / "data.csv", index=False)
+        data = read_data(tmp_path / "data.csv", label="kind")
+        check(data)
+        assert data.notes == ("1 of 6 columns left out, in no view: 'number'",)
+
+    @pytest.mark.parametrize(
+        ("label", "column", "message"),
+        [
+            (None, None, "if 'kind' is the label, say --label 'kind'"),
+            ("kind", [f"P{k}" for k in range(40)], "names the samples, say --index 'who'"),
+            ("kind", ["n/d", "2.5"] * 20, r"\(such as 'n/d'\); encode them"),
+        ],
+    )
+    def test_columns_of_text(self, tmp_path, label, column, message):
+        frame = make_frame() if column is None else make_frame().assign(who=column)
+        frame.to_csv(tmp_path / "data.csv", index=False)
+        with pytest.raises(DataFileError, match=message):
+            read_data(tmp_path / "data.csv", label=label)
+
     def test_columns_of_the_same_name(self, tmp_path):
         lines = ["y,a,y"] + [f"{k % 2},{k},{k % 2}" for k in range(20)]
         (tmp_path / "data.csv").write_text("\n".join(lines))

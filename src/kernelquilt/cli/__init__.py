@@ -24,6 +24,9 @@ def commands() -> "click.Group":
             run: Any = super().main
             try:
                 code = run(*args, **{**options, "standalone_mode": False})
+            except getattr(click.exceptions, "NoArgsIsHelpError", ()) as error:
+                error.show()
+                code = BAD_INPUT
             except click.UsageError as error:
                 command = error.ctx.command_path if error.ctx else "kq"
                 click.echo(f"Error: {error.format_message()} See {command} --help.", err=True)

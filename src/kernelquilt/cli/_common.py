@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,7 +125,8 @@ def split_names(text: str | None) -> list[str] | None:
     """Return the names in ``"a, b"``, None of None."""
     if text is None:
         return None
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    # not at the comma of "(r,p)-MKL"
+    names = [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
     if not names:
         raise bad_input(f"there are no names in {text!r}; separate names by commas")
     return names

@@ -1,5 +1,7 @@
 """Run studies with a progress bar, then print what came of them."""
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ from kernelquilt.experiments.runner import BACKENDS, Load, available, count_open
 from kernelquilt.experiments.store import Store
 from kernelquilt.experiments.summarise import summarise
 from kernelquilt.experiments.summary import Summary
+
+SECONDS_BETWEEN_LINES = 30.0  # of progress, where there is no terminal
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,9 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
     )
 
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _line_now_and_then(total)
+        return
     with Progress(
         TextColumn("cells"),
         BarColumn(),
@@ -165,10 +172,27 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal or not total,
+        disable=not total,
     ) as progress:
         task = progress.add_task("cells", total=total)
         yield lambda count: progress.advance(task, count)
+
+
+def _line_now_and_then(total: int) -> Callable[[int], None]:
+    """Return what tells the progress to a file or a pipe."""
+    begun = told = time.monotonic()
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done, told
+        done += count
+        now = time.monotonic()
+        if now - told > SECONDS_BETWEEN_LINES:
+            told = now
+            left = (now - begun) / done * (total - done)
+            print(f"{done} of {total} cells, about {left / 60:.0f} min left", file=sys.stderr)
+
+    return advance
 
 
 def _summary(study: Study, store: Store, seed: int) -> Summary:

@@ -63,6 +63,7 @@ def _table(methods: tuple[str, ...], lines: list[TableLine], shown: list[int]) -
         table.add_row(line.label, *map(_ours, cells))
         if any(cell.paper for cell in cells):
             table.add_row("  paper", *(f"{cell.paper} " if cell.paper else "" for cell in cells))
+            table.add_row("  difference", *(f"{cell.difference} " for cell in cells))
     return table
 
 

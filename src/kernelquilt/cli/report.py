@@ -40,15 +40,21 @@ def command() -> "click.Command":
     )
     @click.option("--protocol", help="Only this protocol.")
     @click.option("--study", help="Only this study.")
+    @click.option("--metric", help="Compare by this figure of the cells, such as auc.")
     @json_option
     def report(
-        store: Path, output: Path, protocol: str | None, study: str | None, as_json: bool
+        store: Path,
+        output: Path,
+        protocol: str | None,
+        study: str | None,
+        metric: str | None,
+        as_json: bool,
     ) -> None:
         """Write tables, figures and tests of significance of what STORE holds."""
         if not as_json:
             check_directory(output)
         with installed(), user_errors(), Store(store, create=False) as stored:
-            summaries = summaries_of(stored, protocol=protocol, study=study)
+            summaries = summaries_of(stored, protocol=protocol, study=study, metric=metric)
             if as_json:
                 print_json(report_json(summaries))
                 return

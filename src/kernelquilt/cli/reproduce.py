@@ -88,6 +88,7 @@ def command() -> "click.Command":
         if protocol is None:
             raise bad_input("name a protocol, or list them with kq reproduce --list")
         with user_errors():
+            check_name(protocol, PROTOCOLS, "protocol")
             names = split_names(datasets), split_names(methods)
             _check_names(_showing(load_protocol(protocol), tables, figures), *names)
             studies = _showing(load_protocol(protocol, quick=not full), tables, figures)
@@ -141,7 +142,8 @@ def _showing(studies: list[Study], tables: Sequence[int], figures: Sequence[int]
     for name in wanted:
         if name not in there:
             raise bad_input(
-                f"{studies[0].protocol} has no study of {name}; it has {', '.join(there)}"
+                f"{studies[0].protocol} has no study of {name}; it has "
+                f"{', '.join(dict.fromkeys(there))}"
             )
     return [study for study in studies if not wanted or set(wanted) & set(study.shows)]
 

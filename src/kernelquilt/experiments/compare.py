@@ -93,6 +93,7 @@ def comparison_study(
         title=f"{data.name}: {len(data.views)} samples, {data.views.shape[1]} views",
         datasets=[DataSet(data.name)],
         methods=chosen,
+        diagnostics=[name for name in chosen if METHODS[name].leaky],
         axis="ratio" if ratios else "none",
         settings=list(dict.fromkeys(ratios)) or ["as is"],
         repetitions=repetitions,
@@ -101,6 +102,7 @@ def comparison_study(
             "train": TRAIN_SHARE,
             "mask": {"mechanism": mechanism},
             "scale": "mean_diagonal",
+            "seeds": [_digest(data)],  # the name of the file changes nothing
         },
         grid={"C": [0.1, 1.0, 10.0, 100.0]},
         folds=min(LARGEST_FOLDS, int(TRAIN_SHARE * smallest)),

@@ -131,7 +131,7 @@ def _read_table(
     columns = group_columns(kept, views)
     used = sorted(set().union(*columns.values()))
     numbers = np.full(features.shape, np.nan)
-    numbers[:, used] = _numeric(path, features.iloc[:, used])
+    numbers[:, used] = _numeric(path, features.iloc[:, used], label)
     blocks = {name: numbers[:, positions] for name, positions in columns.items()}
     samples = None if index is None else frame[index].to_numpy()
     notes = _left_out(kept, columns)
@@ -140,18 +140,31 @@ def _read_table(
     return RawData(blocks, frame[label].to_numpy(), frame[label].isna().to_numpy(), samples, notes)
 
 
-def _numeric(path: Path, frame: Any) -> NDArray[np.float64]:
+def _numeric(path: Path, frame: Any, label: str | None) -> NDArray[np.float64]:
     text = [name for name, kind in frame.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]
     if text:
-        example = frame[text[0]].dropna().iloc[:1].tolist()
+        first = frame[text[0]].dropna()
+        example = [value for value in first if not _is_number(value)][:1]
+        remedy = "encode them one-hot, or leave them out by naming the others with --view"
+        if first.is_unique and len(first) > 1:
+            remedy = f"if {text[0]!r} names the samples, say --index {text[0]!r}"
+        elif label is None:
+            remedy = f"if {text[0]!r} is the label, say --label {text[0]!r}; otherwise {remedy}"
         raise DataFileError(
             f"{path.name!r} has columns that are not numeric: {_some(text)}"
             + (f" (such as {str(example[0])!r})" if example else " (empty)")
-            + "; encode them one-hot, leave them out by naming the others with --view, or name the "
-            "column of the samples' names with --index"
+            + f"; {remedy}"
         )
     numbers: NDArray[np.float64] = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _read_mudata(
@@ -199,12 +212,13 @@ def group_columns(names: Sequence[str], views: ViewPatterns | None) -> dict[str,
             )
             for view, patterns in views.items()
         }
-    prefixes = [_PREFIX.fullmatch(name) for name in names]
     grouped: dict[str, list[int]] = {}
-    for position, prefix in enumerate(prefixes):
-        if prefix is None:
-            return {"X": list(range(len(names)))}
-        grouped.setdefault(prefix[1], []).append(position)
+    for position, name in enumerate(names):
+        prefix = _PREFIX.fullmatch(name)
+        if prefix is not None:
+            grouped.setdefault(prefix[1], []).append(position)
+    if 2 * sum(map(len, grouped.values())) <= len(names):
+        return {"X": list(range(len(names)))}
     return grouped
 
 

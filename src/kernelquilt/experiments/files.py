@@ -76,8 +76,8 @@ def read_data(
     views : dict of str to list of str or None, default=None
         Which columns of a table form a view: names, patterns such as ``"rna_*"``, or ranges
         ``"first:last"``, which include the last. Other columns are left out. By default the text
-        before the first ``__``, ``:`` or ``.`` is the view of a column, if all columns have one of
-        these; otherwise all columns form one view, ``X``.
+        before the first ``__``, ``:`` or ``.`` is the view of a column, if most columns have one of
+        these, and the others are left out; otherwise all columns form one view, ``X``.
     index : str or None, default=None
         The column of a table that holds the names of the samples.
 

@@ -14,6 +14,8 @@ training entries, and no test sample influences another. `Study.problem` may hav
 - ``scale``: ``"unit_diagonal"``, ``"unit_trace"``, ``"mean_diagonal"`` or ``"none"``;
 - ``train``: the share of training samples, or their number in each class, or ``"published"``; a
   data set may have its own in ``options["train"]``;
+- ``seeds``: what the seeds of splits and masks are drawn from, in the place of the names of
+  protocol, study and data set;
 - ``most``: the number of samples above which a stratified part is drawn; a data set may have its
   own in ``options["most"]``.
 """
@@ -197,7 +199,8 @@ def seed_of(cell: Cell, *, with_setting: bool) -> int:
 
     The split of a repetition is the same in all settings.
     """
-    parts = [cell.study.protocol, cell.study.name, cell.dataset.name, cell.repetition, cell.seed]
+    own = [cell.study.protocol, cell.study.name, cell.dataset.name]
+    parts = [*cell.study.problem.get("seeds", own), cell.repetition, cell.seed]
     return crc32("/".join(map(str, [*parts, cell.setting] if with_setting else parts)).encode())
 
 

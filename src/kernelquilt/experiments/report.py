@@ -7,7 +7,7 @@ import base64
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,11 @@ def write_report(summaries: Sequence[Summary], output: str | Path) -> Report:
 
 
 def summaries_of(
-    store: Store, *, protocol: str | None = None, study: str | None = None
+    store: Store,
+    *,
+    protocol: str | None = None,
+    study: str | None = None,
+    metric: str | None = None,
 ) -> list[Summary]:
     """Return the summaries of the studies of a store.
 
@@ -97,6 +101,8 @@ def summaries_of(
     store : Store
     protocol, study : str or None, default=None
         Which studies; all if None.
+    metric : str or None, default=None
+        The figure to compare by, in the place of that of the studies.
 
     Returns
     -------
@@ -105,19 +111,29 @@ def summaries_of(
     Raises
     ------
     ProtocolError
-        If the store has no such study.
+        If the store has no such study, or the metric is no figure of its cells.
     """
     definitions = store.definitions()
     chosen = [
         key for key in sorted(definitions) if protocol in (None, key[0]) and study in (None, key[1])
     ]
     if not chosen:
-        asked = " of ".join(repr(name) for name in (study, protocol) if name is not None)
+        wanted = " of ".join(repr(name) for name in (study, protocol) if name is not None)
         there = ", ".join(f"{name!r} of {of!r}" for of, name in sorted(definitions)) or "none"
         raise ProtocolError(
-            f"store {str(store.path)!r} has no study{f' {asked}' if asked else ''}; it has: {there}"
+            f"store {str(store.path)!r} has no study{f' {wanted}' if wanted else ''}; "
+            f"it has: {there}"
         )
-    return [summarise(Study.from_dict(definitions[key]), store.rows(*key)) for key in chosen]
+    found = []
+    for key in chosen:
+        asked, rows = Study.from_dict(definitions[key]), store.rows(*key)
+        if metric is not None:
+            figures = sorted({name for row in rows for name in row.figures})
+            if metric not in figures:
+                raise ProtocolError(f"no figure {metric!r}; there are {', '.join(figures)}")
+            asked = replace(asked, metric=metric, paper={}, paper_std={})
+        found.append(summarise(asked, rows))
+    return found
 
 
 def report_json(summaries: Sequence[Summary]) -> dict[str, Any]:

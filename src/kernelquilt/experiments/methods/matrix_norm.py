@@ -22,17 +22,19 @@ from kernelquilt.mkl.search import MKLSearchCV
 
 Candidates = list[dict[str, list[Any]]]
 
+EXPONENTS = [1, 2, 4]  # where a study names none
 PUBLISHED_SOLVES = 3  # two updates: the paper prints one or two and gives no rule to stop
 
 
 def one_exponent(tuning: Tuning) -> Candidates:
     """Return the candidates of lp-MKL."""
-    return [{"C": tuning.grid["C"], "p": [p]} for p in tuning.grid["p"]]
+    return [{"C": tuning.grid["C"], "p": [p]} for p in tuning.grid.get("p", EXPONENTS)]
 
 
 def two_exponents(tuning: Tuning) -> Candidates:
     """Return the candidates of (r,p)-MKL; exchanging r and p changes nothing."""
-    pairs = [(r, p) for r in tuning.grid["r"] for p in tuning.grid["p"] if r <= p]
+    rs, ps = (tuning.grid.get(name, EXPONENTS) for name in "rp")
+    pairs = [(r, p) for r in rs for p in ps if r <= p]
     return [{"C": tuning.grid["C"], "r": [r], "p": [p]} for r, p in pairs]
 
 
