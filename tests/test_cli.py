@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,12 @@ def rows():
     return demo.run_demo(SMALL, 0, lambda: None)
 
 
+# before click 8.2 the two streams were one unless asked for
+SEPARATE = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+
+
 def run(*arguments):
-    return CliRunner().invoke(cli.commands(), arguments, prog_name="kq")
+    return CliRunner(**SEPARATE).invoke(cli.commands(), arguments, prog_name="kq")
 
 
 def without(monkeypatch, *modules):
@@ -147,8 +152,8 @@ class TestCommand:
         monkeypatch.setattr(cli.demo, "_present", lambda *_: pytest.fail("computed"))
         result = run("demo", "--output", str(tmp_path / name))
         assert result.exit_code == 2
-        assert reason in result.output
-        assert len(result.output.splitlines()) == 1
+        assert reason in result.stderr
+        assert len(result.stderr.splitlines()) == 1
 
     def test_output_check_leaves_no_file_and_keeps_an_old_one(self, tmp_path, monkeypatch):
         monkeypatch.setattr(cli.demo, "_present", lambda *_: None)

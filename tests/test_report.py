@@ -245,6 +245,7 @@ def test_remarks_tell_whether_the_winner_of_the_paper_wins():
 def test_one_repetition_and_no_rows_warn_nothing(store, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DeprecationWarning)  # of matplotlib and pyparsing
         once = make_study(repetitions=1, name="once")
         put(store, once, make_rows(once))
         put(store, make_study(name="empty", datasets=[]), [])
