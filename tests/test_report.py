@@ -303,6 +303,17 @@ def test_figures_are_those_that_there_are_data_for():
     assert study_figures(summarise(words, make_rows(words))) == []
 
 
+def test_repetitions_are_drawn_for_one_line():
+    study = make_study(datasets=["heart"], settings=[0.1])
+    rows = make_rows(study, skip=lambda cell: cell.method == "close" and cell.repetition > 0)
+    (figure,) = study_figures(summarise(study, rows))
+    assert figure.name == "repetitions"
+    (axes,) = figure.figure.axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names[0] == "poor"
+    assert sorted(len(line.get_xdata()) for line in axes.lines) == [1, 1, 1, 1, 6, 6]
+
+
 def test_figures_take_any_name_and_are_well_formed():
     names = [SCRIPT, "_hidden", r"$\frac", "long " * 20]
     study = make_study(methods=names, datasets=["a", "b", "$c$"], axis="a$b")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kernelquilt.experiments.remarks import remarks, stand_ins, status
+from kernelquilt.experiments.remarks import plural, remarks, stand_ins, status
 from kernelquilt.experiments.summary import Summary
 from kernelquilt.experiments.table_text import (
     DASH,
@@ -75,7 +75,7 @@ def _below(summary: Summary) -> Iterator[str]:
     study = summary.study
     unit = study.metric if study.scale == 1 else f"{study.metric} x {study.scale:g}"
     yield (
-        f"{unit}: mean and standard deviation of {len(summary.repetitions)} repetitions; "
+        f"{unit}: mean and standard deviation of {plural(len(summary.repetitions), 'repetition')}; "
         f"{BEST} best of its line, † not significantly different from it"
     )
     yield from remarks(summary)

@@ -57,13 +57,19 @@ def study_figures(summary: Summary) -> list[StudyFigure]:
     Returns
     -------
     figures : list of StudyFigure
-        Curves if there are two numeric settings, a critical-difference diagram if there are three
-        data sets, differences to the paper if it printed any figures.
+        The repetitions if the table has one line, curves if there are two numeric settings, a
+        critical-difference diagram if there are three data sets, differences to the paper if it
+        printed any figures.
     """
     import matplotlib
 
     with matplotlib.rc_context(_FONT):
-        return [*_curves(summary), *_critical_difference(summary), *_paper_differences(summary)]
+        return [
+            *_repetitions(summary),
+            *_curves(summary),
+            *_critical_difference(summary),
+            *_paper_differences(summary),
+        ]
 
 
 def to_svg(figure: "Figure") -> bytes:
@@ -83,6 +89,35 @@ def _saved(figure: "Figure", form: str, **options: Any) -> bytes:
     with matplotlib.rc_context(_FONT):
         figure.savefig(written, format=form, bbox_inches="tight", **options)
     return written.getvalue()
+
+
+def _repetitions(summary: Summary) -> Iterator[StudyFigure]:
+    from matplotlib.figure import Figure
+
+    counts = (~np.isnan(summary.scores)).sum(axis=2)
+    if len(summary.lines) != 1 or counts.max(initial=0) < 2:
+        return
+    drawn = np.flatnonzero(counts[:, 0])
+    scores = summary.scores[drawn, 0]
+    means = np.nanmean(scores, axis=1)
+    order = np.argsort(means if summary.study.higher_is_better else -means, kind="stable")
+    figure = Figure((6.4, 1.0 + 0.3 * len(drawn)), layout="constrained")
+    axes = figure.subplots()
+    for place, m in enumerate(order):
+        values = scores[m][~np.isnan(scores[m])]
+        axes.plot(values, np.full(len(values), place), "o", color=_COLOURS[0], alpha=0.35)
+        axes.plot(means[m], place, "|", color=_COLOURS[1], markersize=14, markeredgewidth=2)
+    names = [summary.methods[drawn[m]] for m in order]
+    axes.set_yticks(range(len(names)), [_label(name) for name in names])
+    axes.set_xlabel(_metric(summary))
+    _plain(axes)
+    yield StudyFigure(
+        "repetitions",
+        figure,
+        "A dot for each repetition, a bar for their mean, the best method on top.",
+        f"Scores of {len(names)} methods on {summary.lines[0].label}; the best mean has "
+        f"{names[-1]}.",
+    )
 
 
 def _curves(summary: Summary) -> Iterator[StudyFigure]:

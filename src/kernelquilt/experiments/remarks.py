@@ -29,7 +29,7 @@ def legend(summary: Summary) -> list[str]:
     )
     lines = [
         f"Figures are {what}, {better} is better: mean and standard deviation over "
-        f"{_plural(len(summary.repetitions), 'repetition')}{each}.",
+        f"{plural(len(summary.repetitions), 'repetition')}{each}.",
         f"Bold is the best of a line; † is not significantly different from the best (paired "
         f"t-test over the repetitions, Holm's correction, level {study.level:g}).",
     ]
@@ -65,7 +65,7 @@ def _gaps(summary: Summary) -> Iterator[str]:
     tested = [line.n_shared for line in summary.lines if line.n_shared]
     if tested and max(tested) < LEAST_TESTED:
         yield (
-            f"There are no tests within a line: {_plural(max(tested), 'repetition')} cannot tell "
+            f"There are no tests within a line: {plural(max(tested), 'repetition')} cannot tell "
             "methods apart."
         )
     fewer = [
@@ -95,7 +95,7 @@ def _gaps(summary: Summary) -> Iterator[str]:
         )
     if summary.n_left_out:
         yield (
-            f"Left out: {_plural(summary.n_left_out, 'row')} of the store for cells that the "
+            f"Left out: {plural(summary.n_left_out, 'row')} of the store for cells that the "
             "study, as it is defined now, does not have."
         )
 
@@ -107,7 +107,7 @@ def _paper(summary: Summary) -> Iterator[str]:
     own, printed = {str(s) for s in study.settings}, {str(s) for s in study.paper_settings}
     if study.pooled and printed and own != printed:
         yield (
-            f"Our means are over {len(own)} settings of {study.axis!r}, {', '.join(sorted(own))}, "
+            f"Our means are over {plural(len(own), 'setting')} of {study.axis!r}, {', '.join(sorted(own))}, "
             f"the paper's over {len(printed)}: differences are partly due to that."
         )
     agreed = [_winner_holds(summary, position) for position in range(len(summary.lines))]
@@ -145,5 +145,6 @@ def _winner_holds(summary: Summary, position: int) -> bool | None:
     return bool(winner == ours or p_values[winner] > summary.study.level)
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """Return how many there are, such as "2 rows"."""
     return f"{count} {noun}" + ("" if count == 1 else "s")
