@@ -108,7 +108,8 @@ def _paper(summary: Summary) -> Iterator[str]:
     if study.pooled and printed and own != printed:
         yield (
             f"Our means are over {plural(len(own), 'setting')} of {study.axis!r}, "
-            f"{', '.join(sorted(own))}, the paper's over {len(printed)}: differences are partly due to that."
+            f"{', '.join(sorted(own))}, the paper's over {len(printed)}: differences are partly "
+            "due to that."
         )
     agreed = [_winner_holds(summary, position) for position in range(len(summary.lines))]
     judged = [holds for holds in agreed if holds is not None]
