@@ -16,13 +16,14 @@ from kernelquilt._validation import quoted, unchanged_on_error
 from kernelquilt.cca import NmCCA
 from kernelquilt.kernels import KernelStack, as_stack
 from kernelquilt.maps import EmpiricalKernelMap
+from kernelquilt.mkl._door import DecidesByScores
 from kernelquilt.mkl.mhks import MHKSClassifier
 from kernelquilt.views import MultiView
 
 Floats = NDArray[np.float64]
 
 
-class CCAFusion(ClassifierMixin, BaseEstimator):
+class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
     """Classifier on the components of NmCCA, of all views together or by a vote of the views.
 
     Kernels, their explicit features (`EmpiricalKernelMap`), components (`NmCCA`), classifier: with
@@ -155,23 +156,6 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
         else:
             scores = self._votes(blocks, len(data))
         return scores[:, 1] - scores[:, 0] if n_classes == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
-            As in `decision_function`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,)
-            Class labels.
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
 
     def _features(self, data: Any) -> MultiView:
         made: MultiView = data if self.map_ is None else self.map_.transform(data)

@@ -1,5 +1,6 @@
 """Solving the problems of `kernelquilt.completion.mkc`, whose equation numbers are used here."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -173,10 +174,11 @@ class EmbeddingCompleter(LearnedCompleter):
         "early is a choice that CompletionSearchCV can make"
     )
 
+    @abstractmethod
     def _solve(
         self, K: Kernel, observed: BoolArray, sizes: FloatArray, rng: np.random.RandomState
     ) -> Embedding:
-        raise NotImplementedError
+        """Return the embedding of kernels (M, n, n) in units of `sizes` (M,)."""
 
     def _learn(self, K: Kernel, observed: BoolArray, sizes: FloatArray) -> list[FloatArray]:
         found = self._solve(K, observed, sizes, check_random_state(self.random_state))

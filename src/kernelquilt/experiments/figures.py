@@ -79,7 +79,7 @@ def to_svg(figure: "Figure") -> bytes:
 
 def to_png(figure: "Figure") -> bytes:
     """Return a figure as PNG."""
-    return _saved(figure, "png", dpi=150)
+    return _saved(figure, "png", dpi=100)
 
 
 def _saved(figure: "Figure", form: str, **options: Any) -> bytes:

@@ -160,10 +160,9 @@ class KernelDoor(ABC):
         return tags
 
 
-class ClassifierDoor(KernelDoor):
-    """The same for classifiers with the parameter `class_weight`."""
+class DecidesByScores(ABC):
+    """Classes from the scores of a classifier."""
 
-    class_weight: Any
     classes_: NDArray[Any]
 
     @abstractmethod
@@ -186,6 +185,12 @@ class ClassifierDoor(KernelDoor):
         scores = self.decision_function(X)
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[codes])
+
+
+class ClassifierDoor(DecidesByScores, KernelDoor):
+    """The same for classifiers with the parameter `class_weight`."""
+
+    class_weight: Any
 
     def _check_two_classes(self, classes: NDArray[Any], codes: Any, weight: Floats) -> None:
         present = np.unique(codes[weight > 0])
