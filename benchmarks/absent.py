@@ -23,9 +23,9 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
 from core import best_times, cpu_seconds, noisy_sines, report
-from kernelquilt.optim.machine import StackSVM
-from kernelquilt.optim.weights import Polytope
-from kernelquilt.preprocess import CentreKernels, ScaleKernels
+from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.weights.sets import Polytope
+from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
 
 SETS = ("heart", "ionosphere", "sonar", "wdbc", "pima")
 RATIOS = np.arange(1, 10) / 10

@@ -20,11 +20,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from core import report
-from kernelquilt.experiments.problems import make_problem
-from kernelquilt.experiments.protocol import DataSet, load_protocol
-from kernelquilt.experiments.runner import count_open, run_study
-from kernelquilt.experiments.sources import DataDirectory
-from kernelquilt.experiments.store import Store
+from kernelquilt.experiments.running.runner import count_open, run_study
+from kernelquilt.experiments.running.store import Store
+from kernelquilt.experiments.study.problems import make_problem
+from kernelquilt.experiments.study.protocol import DataSet, load_protocol
+from kernelquilt.experiments.study.sources import DataDirectory
 
 LIMITS = {"I-AMKL": 20.0, "EM": np.inf, "SVT": np.inf}
 RATIOS = [0.1, 0.5, 0.9]
@@ -106,8 +106,8 @@ def overhead(directory, name, path):
 SWEEP = """
 import sys
 from pathlib import Path
-from kernelquilt.experiments.runner import run_study
-from kernelquilt.experiments.sources import DataDirectory
+from kernelquilt.experiments.running.runner import run_study
+from kernelquilt.experiments.study.sources import DataDirectory
 sys.path.insert(0, sys.argv[1])
 from experiments import sweep
 directory, path = Path(sys.argv[2]), Path(sys.argv[3])

@@ -25,8 +25,8 @@ from sklearn.preprocessing import StandardScaler
 import kernelquilt as kq
 import peers
 from core import cpu_seconds, noisy_sine_data, report
-from kernelquilt.optim import _compiled
-from kernelquilt.optim.smo import solve_svm
+from kernelquilt.core.svm import compiled as _compiled
+from kernelquilt.core.svm.smo import solve_svm
 
 PEER_TIMEOUT = float(os.environ.get("KERNELQUILT_PEER_TIMEOUT", "150"))
 

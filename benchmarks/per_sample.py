@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
 from core import best_times, cpu_seconds, report
-from kernelquilt.optim.switches import SLACK, switch_step
+from kernelquilt.mkl.per_sample.switch_step import SLACK, switch_step
 
 
 def random_switch_problem(rng, M, m0, general, n=1000):

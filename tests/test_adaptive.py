@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
-from kernelquilt.mkl._switching import SwitchedProblem, alternate
-from kernelquilt.optim.switches import SLACK, switch_step
+from kernelquilt.mkl.per_sample.switch_step import SLACK, switch_step
+from kernelquilt.mkl.per_sample.switching import SwitchedProblem, alternate
 from problems import conic_mkl, random_kernels
 
 SIMPLE_ATTRIBUTES = ("weights_", "dual_coef_", "intercept_", "objective_", "duality_gap_")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kernelquilt as kq
-from kernelquilt.kernels import KernelStack
+from kernelquilt.data.stack import KernelStack
 from problems import random_kernels
 from test_fill import assert_psd, hide, random_mask, related_kernels, unit
 from test_wishart import gaussian_kernels

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from kernelquilt import __version__, cli
 from kernelquilt.experiments import demo
 from kernelquilt.experiments.methods import METHODS, Method
-from kernelquilt.experiments.protocol import PROTOCOLS
-from kernelquilt.experiments.store import Store
+from kernelquilt.experiments.running.store import Store
+from kernelquilt.experiments.study.protocol import PROTOCOLS
 from kernelquilt.inspection import AbsenceCurveDisplay
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -7,14 +7,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kernelquilt as kq
-from kernelquilt.experiments.completion import Part, complete, make_completion_problem, read_archive
-from kernelquilt.experiments.completion_measures import heterogeneity, nonlinearity, spectra
 from kernelquilt.experiments.methods._leaky_embedding import _LeakyKernels, _LeakyWeights
 from kernelquilt.experiments.methods.completers import COMPLETERS
-from kernelquilt.experiments.protocol import DataSet, ProtocolError, Study, load_protocol
-from kernelquilt.experiments.runner import available, run_study
-from kernelquilt.experiments.sources import DataDirectory, DataMissingError, UserSource
-from kernelquilt.experiments.store import Store
+from kernelquilt.experiments.running.runner import available, run_study
+from kernelquilt.experiments.running.store import Store
+from kernelquilt.experiments.study.completion import (
+    Part,
+    complete,
+    make_completion_problem,
+    read_archive,
+)
+from kernelquilt.experiments.study.completion_measures import heterogeneity, nonlinearity, spectra
+from kernelquilt.experiments.study.protocol import DataSet, ProtocolError, Study, load_protocol
+from kernelquilt.experiments.study.sources import DataDirectory, DataMissingError, UserSource
 from kernelquilt.metrics import average_relative_error
 
 FAST = {"lam1": [0.1], "lam2": [0.1], "rank": [5], "coupling": [1.0], "tol": [1e-3]}

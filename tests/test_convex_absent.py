@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 
 import kernelquilt as kq
-from kernelquilt.optim.machine import Point
-from kernelquilt.optim.shared_coef import SharedCoefSVM
-from kernelquilt.optim.weights import Polytope
+from kernelquilt.core.svm.weighted_svm import Point
+from kernelquilt.core.weights.sets import Polytope
+from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from problems import random_problem
 
 FORMULATIONS = ["exact", "shared_coef", "max_min"]

@@ -16,11 +16,13 @@ import pytest
 
 import kernelquilt as kq
 from kernelquilt.experiments import methods as known_methods
-from kernelquilt.experiments.evaluate import measures
 from kernelquilt.experiments.methods import METHODS, Method
 from kernelquilt.experiments.methods.completers import COMPLETERS
-from kernelquilt.experiments.problems import make_problem
-from kernelquilt.experiments.protocol import (
+from kernelquilt.experiments.running.evaluate import measures
+from kernelquilt.experiments.running.runner import count_open, run_study
+from kernelquilt.experiments.running.store import Row, Store, StoreError
+from kernelquilt.experiments.study.problems import make_problem
+from kernelquilt.experiments.study.protocol import (
     PROTOCOLS,
     DataSet,
     ProtocolError,
@@ -28,9 +30,12 @@ from kernelquilt.experiments.protocol import (
     load_protocol,
     parse_protocol,
 )
-from kernelquilt.experiments.runner import count_open, run_study
-from kernelquilt.experiments.sources import DataDirectory, DataMissingError, Source, UserSource
-from kernelquilt.experiments.store import Row, Store, StoreError
+from kernelquilt.experiments.study.sources import (
+    DataDirectory,
+    DataMissingError,
+    Source,
+    UserSource,
+)
 
 
 def study_of(**changes):
@@ -475,8 +480,8 @@ SWEEP = """
 import sys
 from pathlib import Path
 from test_experiments import study_of
-from kernelquilt.experiments.runner import run_study
-from kernelquilt.experiments.sources import DataDirectory
+from kernelquilt.experiments.running.runner import run_study
+from kernelquilt.experiments.study.sources import DataDirectory
 directory = Path(sys.argv[1])
 study = study_of(repetitions=6, methods=["uniform", "C-AMKL", "zero SVC", "kNN SVC", "majority"])
 run_study(study, directory / "killed.sqlite", DataDirectory(directory), n_jobs=int(sys.argv[2]))

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
-from kernelquilt.experiments.compare import comparison_study
-from kernelquilt.experiments.describe import describe
-from kernelquilt.experiments.files import DataFileError, UserData, read_data
-from kernelquilt.experiments.pattern_figure import plot_patterns
-from kernelquilt.experiments.protocol import ProtocolError
+from kernelquilt.experiments.own_data.compare import comparison_study
+from kernelquilt.experiments.own_data.describe import describe
+from kernelquilt.experiments.own_data.files import DataFileError, UserData, read_data
+from kernelquilt.experiments.own_data.patterns import plot_patterns
+from kernelquilt.experiments.study.protocol import ProtocolError
 
 pd = pytest.importorskip("pandas")
 

@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
-from kernelquilt.kernels import KernelStack
-from kernelquilt.preprocess import CentreKernels, ScaleKernels
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
 from problems import random_kernels
 
 nan = np.nan

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils import _safe_indexing
 
-from kernelquilt.kernels import KernelStack, as_stack
+from kernelquilt.data.stack import KernelStack, as_stack
 
 nan = np.nan
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
-from kernelquilt.mkl._ridge_base import Targets, class_targets
-from kernelquilt.mkl._view_machines import fit_landmark_machine, fit_view_machine
+from kernelquilt.quilt.ridge_classifier import Targets, class_targets
+from kernelquilt.quilt.view_ridge import fit_landmark_machine, fit_view_machine
 
 
 def targets_of(codes, weight=None):

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 import kernelquilt as kq
-from kernelquilt.mkl._gate_features import KernelFeatures, ViewFeatures
-from kernelquilt.optim.gating import GATINGS, GatedSVM
+from kernelquilt.mkl.per_sample.gate_inputs import KernelFeatures, ViewFeatures
+from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM
 from problems import conic_svm, random_kernels
 
 every_gating = pytest.mark.parametrize("gating", ["softmax", "sigmoid"])

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
-from kernelquilt.mkl.lp import lp_weights
-from kernelquilt.optim.weights import NormBall
+from kernelquilt.core.weights.sets import NormBall
+from kernelquilt.mkl.norms.lp import lp_weights
 from problems import random_problem
 
 
@@ -46,7 +46,7 @@ def test_p_of_one_is_simple_mkl():
 def test_both_algorithms_agree_where_they_meet(monkeypatch):
     K, _, _, y, t, C = random_problem(np.random.default_rng(1), n=25, m=4)
     closed_form = kq.solve_lp_mkl(K, y, p=1.6, C=C, margins=t, tol=1e-8, max_iter=1000)
-    monkeypatch.setattr("kernelquilt.mkl.lp.CLOSED_FORM_FROM", 2.0)
+    monkeypatch.setattr("kernelquilt.mkl.norms.lp.CLOSED_FORM_FROM", 2.0)
     by_newton = kq.solve_lp_mkl(K, y, p=1.6, C=C, margins=t, tol=1e-8)
     assert by_newton.objective == pytest.approx(closed_form.objective, rel=2e-8)
     assert by_newton.n_solves < closed_form.n_solves

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
-from kernelquilt.mkl._ridge_base import class_targets
-from kernelquilt.optim.ridge import fit_ridge_machine
-from kernelquilt.optim.stack_ridge import StackRidge
+from kernelquilt.quilt.ridge import fit_ridge_machine
+from kernelquilt.quilt.ridge_classifier import class_targets
+from kernelquilt.quilt.weighted_ridge import StackRidge
 from problems import random_kernels
 
 

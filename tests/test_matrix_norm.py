@@ -7,10 +7,10 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
-from kernelquilt.mkl.lp import lp_weights
-from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
-from kernelquilt.optim.matrix_norm_descent import published_weights
-from kernelquilt.optim.matrix_norm_step import MatrixNormSet, matrix_norm_weights
+from kernelquilt.mkl.norms.lp import lp_weights
+from kernelquilt.mkl.norms.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
+from kernelquilt.mkl.norms.matrix_norm_descent import published_weights
+from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet, matrix_norm_weights
 from problems import random_problem
 
 PAIRS = [(1, 1.1), (1, 4), (1, 100), (1.2, 3), (2, 4), (4, 5), (10, 100), (5, 1.5)]

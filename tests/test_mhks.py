@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import kernelquilt as kq
-from kernelquilt.optim.agreement import AgreementProblem, Outputs
-from kernelquilt.optim.spectra import SpectrumStore
+from kernelquilt.mkl.agreement.spectra import SpectrumStore
+from kernelquilt.mkl.agreement.squared_hinge import AgreementProblem, Outputs
 from problems import absent_problem, random_kernels
 
 GRID = 2.0 ** np.arange(-4, 5, 4)

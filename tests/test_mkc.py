@@ -8,20 +8,24 @@ from scipy.optimize import minimize, rosen, rosen_der
 from sklearn.base import clone
 
 import kernelquilt as kq
-from kernelquilt.completion._embedding import solve_embedding
-from kernelquilt.completion._mkc_start import draw_basis, own_start, shared_start
-from kernelquilt.completion._transfer import solve_transfer
-from kernelquilt.completion.latent_factor import LatentProblem
-from kernelquilt.kernels import KernelStack
-from kernelquilt.optim import lbfgs
-from kernelquilt.optim.embedding import (
+from kernelquilt.completion.literature.latent_factor import LatentProblem
+from kernelquilt.completion.literature.mkc.embedding import solve_embedding
+from kernelquilt.completion.literature.mkc.objectives import (
     ApproximationProblem,
     HeterogeneousProblem,
     HomogeneousProblem,
 )
-from kernelquilt.optim.lbfgs import LBFGS
-from kernelquilt.optim.proximal import ProximalDescent, add_smoothed_norm, shrink_rows
-from kernelquilt.optim.qp import simplex_least_squares
+from kernelquilt.completion.literature.mkc.start import draw_basis, own_start, shared_start
+from kernelquilt.completion.literature.proximal import (
+    ProximalDescent,
+    add_smoothed_norm,
+    shrink_rows,
+)
+from kernelquilt.completion.transfer_regression import solve_transfer
+from kernelquilt.core import lbfgs
+from kernelquilt.core.lbfgs import LBFGS
+from kernelquilt.core.weights.small_qp import simplex_least_squares
+from kernelquilt.data.stack import KernelStack
 from problems import random_kernels
 from test_fill import assert_psd, hide, random_mask, related_kernels, unit
 
@@ -102,7 +106,7 @@ class TestObjectives:
     @pytest.mark.parametrize("small_basis", [False, True])
     @pytest.mark.parametrize("entries", [2**19, 50])
     def test_value_and_gradient(self, kind, small_basis, entries, monkeypatch):
-        monkeypatch.setattr("kernelquilt.optim.embedding.ENTRIES", entries)
+        monkeypatch.setattr("kernelquilt.completion.literature.mkc.objectives.ENTRIES", entries)
         K, mask = masked(9)
         rng = np.random.default_rng(1)
         basis = [np.flatnonzero(o)[:: 2 if small_basis else 1] for o in mask.T]

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import SVC
 
 import kernelquilt as kq
-from kernelquilt.optim.blas import single_threaded_blas
+from kernelquilt.core.blas import single_threaded_blas
 from problems import conic_mkl, conic_svm, random_kernels, random_problem
 
 CLASSIFIERS = [
@@ -153,7 +153,7 @@ def test_prediction_in_parts_equals_prediction_at_once(classifier, two_views, mo
     views, y = two_views
     model = classifier().fit(views, y)
     at_once = model.decision_function(views)
-    monkeypatch.setattr("kernelquilt.mkl._door.PREDICTION_ENTRIES", 7 * 40)
+    monkeypatch.setattr("kernelquilt.mkl.doors.PREDICTION_ENTRIES", 7 * 40)
     np.testing.assert_allclose(model.decision_function(views), at_once, atol=1e-12)
 
 

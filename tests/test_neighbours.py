@@ -5,7 +5,7 @@ import pytest
 
 import kernelquilt as kq
 from kernelquilt.completion.neighbours import nearest_weights
-from kernelquilt.kernels import KernelStack
+from kernelquilt.data.stack import KernelStack
 from test_fill import assert_psd, hide, random_mask, related_kernels, unit
 
 

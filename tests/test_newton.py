@@ -3,13 +3,13 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.preprocessing import StandardScaler
 
+from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.weights.newton import newton
+from kernelquilt.core.weights.sets import Polytope, Simplex
+from kernelquilt.core.weights.small_qp import solve_qp
+from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.datasets import load_example, make_absent
-from kernelquilt.optim.machine import StackSVM
-from kernelquilt.optim.newton import newton
-from kernelquilt.optim.qp import solve_qp
-from kernelquilt.optim.weights import Polytope, Simplex
-from kernelquilt.view_kernels import ViewKernels
-from kernelquilt.view_transformer import ViewTransformer
+from kernelquilt.kernels.view_kernels import ViewKernels
 from problems import absent_problem, conic_mkl, random_problem
 
 
@@ -100,7 +100,7 @@ def test_objective_falls_and_certificate_holds_on_the_way():
 
 
 def test_certificate_is_valid_for_inexact_inner_solves(monkeypatch):
-    from kernelquilt.optim import smo
+    from kernelquilt.core.svm import smo
 
     monkeypatch.setattr(smo, "MAX_EXACT_ROUNDS", 0)
     rng = np.random.default_rng(6)

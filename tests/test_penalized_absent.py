@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
-from kernelquilt.mkl.penalized_absent import penalty_factor, tau_step
+from kernelquilt.mkl.absent.penalized import penalty_factor, tau_step
 from problems import absent_problem, primal_mkl
 
 RATIOS = [0.25, 0.5, 0.75]
@@ -180,7 +180,7 @@ def test_a_cut_off_loop_says_so():
 
 def test_a_small_observed_fraction_is_no_reason_to_warn(monkeypatch):
     K, _, observed, y = absent_problem(2, 0.75)
-    monkeypatch.setattr("kernelquilt.mkl._outer.MARGIN_FLOOR", 0.3)
+    monkeypatch.setattr("kernelquilt.mkl.absent.margin_loop.MARGIN_FLOOR", 0.3)
     with warnings.catch_warnings(action="error"):
         model = kq.PenalizedAbsentMKLClassifier().fit(kq.KernelStack(K, observed), y)
     assert (model.margins_ <= 0.3).any()

@@ -8,9 +8,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KernelCenterer
 
-from kernelquilt.kernels import KernelStack
-from kernelquilt.preprocess import CentreKernels, ScaleKernels
-from kernelquilt.view_kernels import ViewKernels
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
+from kernelquilt.kernels.view_kernels import ViewKernels
 
 nan = np.nan
 TRANSFORMERS = [CentreKernels(), ScaleKernels(), ScaleKernels("unit_trace")]

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from kernelquilt.optim import weights
-from kernelquilt.optim.qp import solve_qp
-from kernelquilt.optim.weights import Polytope
+from kernelquilt.core.weights import sets as weights
+from kernelquilt.core.weights.sets import Polytope
+from kernelquilt.core.weights.small_qp import solve_qp
 
 
 def random_polytope(rng):

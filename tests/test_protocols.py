@@ -7,11 +7,11 @@ import pytest
 
 from kernelquilt.experiments.methods import METHODS
 from kernelquilt.experiments.methods.completers import COMPLETERS
-from kernelquilt.experiments.problems import KERNELS
-from kernelquilt.experiments.protocol import PROTOCOLS, load_protocol
-from kernelquilt.experiments.runner import run_study
-from kernelquilt.experiments.sources import DataDirectory
-from kernelquilt.experiments.store import Store
+from kernelquilt.experiments.running.runner import run_study
+from kernelquilt.experiments.running.store import Store
+from kernelquilt.experiments.study.problems import KERNELS
+from kernelquilt.experiments.study.protocol import PROTOCOLS, load_protocol
+from kernelquilt.experiments.study.sources import DataDirectory
 
 STUDIES = [study for name in PROTOCOLS for study in load_protocol(name)]
 CLASSIFICATION = [study for study in STUDIES if study.task == "classification"]

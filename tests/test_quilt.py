@@ -16,10 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelquilt as kq
-from kernelquilt._quilt import EXPONENTS
-from kernelquilt.mkl._ridge_base import class_targets
-from kernelquilt.optim.median import pair_median
-from kernelquilt.optim.ridge import PENALTIES, fit_ridge_machine
+from kernelquilt.kernels.median import pair_median
+from kernelquilt.quilt.model import EXPONENTS
+from kernelquilt.quilt.ridge import PENALTIES, fit_ridge_machine
+from kernelquilt.quilt.ridge_classifier import class_targets
 from test_common import CONTAINERS, INPUTS, VIEWS, as_input, as_names
 
 CLASSIFIERS = [kq.QuiltClassifier, kq.LateFusionClassifier, kq.LpMKLRidgeClassifier]
@@ -138,7 +138,7 @@ class TestEveryClassifier:
         together = model.predict_proba(X)
         alone = np.vstack([model.predict_proba(row[None]) for row in X])
         np.testing.assert_allclose(alone, together, atol=1e-10)
-        monkeypatch.setattr("kernelquilt.mkl._door.PREDICTION_ENTRIES", 2000)
+        monkeypatch.setattr("kernelquilt.mkl.doors.PREDICTION_ENTRIES", 2000)
         np.testing.assert_allclose(model.predict_proba(X[::-1])[::-1], together, atol=1e-10)
 
     @every_classifier

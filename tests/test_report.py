@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kernelquilt.experiments.figures import study_figures, to_png, to_svg
-from kernelquilt.experiments.protocol import DataSet, ProtocolError, Study
-from kernelquilt.experiments.remarks import remarks, stand_ins, status
-from kernelquilt.experiments.report import report_json, summaries_of, write_report
-from kernelquilt.experiments.store import Row, Store
-from kernelquilt.experiments.summarise import summarise
-from kernelquilt.experiments.table_text import decimals_of
-from kernelquilt.experiments.tables import to_csv, to_latex, to_markdown
+from kernelquilt.experiments.reporting.figures import study_figures, to_png, to_svg
+from kernelquilt.experiments.reporting.remarks import remarks, stand_ins, status
+from kernelquilt.experiments.reporting.report import report_json, summaries_of, write_report
+from kernelquilt.experiments.reporting.summarise import summarise
+from kernelquilt.experiments.reporting.table_text import decimals_of
+from kernelquilt.experiments.reporting.tables import to_csv, to_latex, to_markdown
+from kernelquilt.experiments.running.store import Row, Store
+from kernelquilt.experiments.study.protocol import DataSet, ProtocolError, Study
 
 SCRIPT = "<script>alert(1)</script>"
 

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 
-from kernelquilt.optim.ridge import (
+from kernelquilt.quilt.ridge import (
     PENALTIES,
     fit_ridge_machine,
     solve_ridge_loo,
     solve_spectral_loo,
 )
-from kernelquilt.optim.stack import (
+from kernelquilt.quilt.stacking import (
     PENALTY,
     RELATIVE,
     solve_linear_stack,

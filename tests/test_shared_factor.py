@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kernelquilt as kq
-from kernelquilt.kernels import KernelStack
+from kernelquilt.data.stack import KernelStack
 from kernelquilt.metrics import average_relative_error
 from problems import random_kernels
 from test_fill import assert_psd, hide, random_mask, related_kernels, unit

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
-from kernelquilt.optim import machine
-from kernelquilt.optim.machine import StackSVM
+from kernelquilt.core.svm import weighted_svm as machine
+from kernelquilt.core.svm.weighted_svm import StackSVM
 from problems import random_problem
 
 

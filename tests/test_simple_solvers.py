@@ -5,11 +5,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
-from kernelquilt.mkl.simple import SOLVERS
-from kernelquilt.optim import cutting_plane
-from kernelquilt.optim.cutting_plane import Cuts
-from kernelquilt.optim.machine import StackSVM
-from kernelquilt.optim.weights import Simplex
+from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.weights.sets import Simplex
+from kernelquilt.mkl.norms.published import cutting_plane
+from kernelquilt.mkl.norms.published.cutting_plane import Cuts
+from kernelquilt.mkl.norms.simple import SOLVERS
 from problems import random_kernels, random_problem
 
 every_solver = pytest.mark.parametrize("solver", sorted(SOLVERS))

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelquilt.optim.face import face_optimum
-from kernelquilt.optim.smo import feasible_start, signed_bounds, solve_svm
+from kernelquilt.core.svm.face_step import face_optimum
+from kernelquilt.core.svm.smo import feasible_start, signed_bounds, solve_svm
 from problems import conic_svm, random_kernels, random_problem
 
 

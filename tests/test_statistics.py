@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kernelquilt.experiments.statistics import (
+from kernelquilt.experiments.reporting.statistics import (
     best_method,
     compare_with,
     holm,

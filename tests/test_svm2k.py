@@ -11,9 +11,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
 import kernelquilt as kq
-from kernelquilt.optim.agreement_terms import Change, Margins
-from kernelquilt.optim.disagreement import Band, Distance, Squares
-from kernelquilt.optim.hinge_agreement import NewtonSystem, _root, agree
+from kernelquilt.mkl.agreement.disagreement import Band, Distance, Squares
+from kernelquilt.mkl.agreement.interior_point import NewtonSystem, _root, agree
+from kernelquilt.mkl.agreement.loss_terms import Change, Margins
 from problems import random_kernels
 
 TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}

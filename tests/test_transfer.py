@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import kernelquilt as kq
-from kernelquilt.kernels import KernelStack
-from kernelquilt.optim.transfer import inverse_of, restricted_inverse, restricted_solve
+from kernelquilt.completion.linalg import inverse_of, restricted_inverse, restricted_solve
+from kernelquilt.data.stack import KernelStack
 from test_fill import assert_psd, hide, random_mask, related_kernels, unit
 
 LOO = kq.TransferFill(weighting="loo", n_passes=2, constant=0.0, unit_diagonal=False)

@@ -15,16 +15,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from kernelquilt.kernel_functions import (
+from kernelquilt.data.transformer import ViewTransformer
+from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.functions import (
     Gaussian,
     Jaccard,
     LatentSemantic,
     gaussian_bank,
     squared_distances,
 )
-from kernelquilt.view_kernels import ViewKernels
-from kernelquilt.view_transformer import ViewTransformer
-from kernelquilt.views import MultiView
+from kernelquilt.kernels.view_kernels import ViewKernels
 
 nan = np.nan
 

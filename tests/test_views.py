@@ -18,10 +18,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.estimator_checks import check_estimator
 
 import kernelquilt as kq
-from kernelquilt._estimator_views import validate_views
-from kernelquilt._validation import unchanged_on_error
-from kernelquilt.view_transformer import ViewTransformer
-from kernelquilt.views import MultiView, as_views
+from kernelquilt._messages import unchanged_on_error
+from kernelquilt.data.transformer import ViewTransformer
+from kernelquilt.data.views import MultiView, as_views
+from kernelquilt.kernels.inputs import validate_views
 
 nan = np.nan
 

@@ -12,9 +12,9 @@ from scipy.optimize import check_grad, minimize
 from sklearn.base import clone
 
 import kernelquilt as kq
-from kernelquilt.kernels import KernelStack
+from kernelquilt.completion.wishart_mixture import Mixture, fit_mixture, mixture_objective
+from kernelquilt.data.stack import KernelStack
 from kernelquilt.metrics import average_relative_error
-from kernelquilt.optim.wishart import Mixture, fit_mixture, mixture_objective
 from problems import random_kernels
 from test_fill import assert_psd, hide, random_mask, related_kernels, unit
 

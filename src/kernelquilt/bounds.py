@@ -47,7 +47,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt.kernels import as_stack
+from kernelquilt.data.stack import as_stack
 
 Floats = NDArray[np.float64]
 

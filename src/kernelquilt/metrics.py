@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._validation import BoolArray, FloatArray, check_mask
-from kernelquilt.kernels import KernelStack
+from kernelquilt._messages import BoolArray, FloatArray, check_mask
+from kernelquilt.data.stack import KernelStack
 
 
 def average_relative_error(

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kernelquilt.experiments.files import DataFileError, UserData, read_data
-from kernelquilt.experiments.protocol import ProtocolError
-from kernelquilt.experiments.sources import DataMissingError
-from kernelquilt.experiments.store import StoreError
+from kernelquilt.experiments.own_data.files import DataFileError, UserData, read_data
+from kernelquilt.experiments.running.store import StoreError
+from kernelquilt.experiments.study.protocol import ProtocolError
+from kernelquilt.experiments.study.sources import DataMissingError
 
 if TYPE_CHECKING:
     import click

@@ -22,12 +22,12 @@ from kernelquilt.cli._common import (
     writing,
 )
 from kernelquilt.cli._tables import study_parts
-from kernelquilt.experiments.protocol import Study
-from kernelquilt.experiments.report import report_json, write_report
-from kernelquilt.experiments.runner import BACKENDS, Load, available, count_open, run_study
-from kernelquilt.experiments.store import Store
-from kernelquilt.experiments.summarise import summarise
-from kernelquilt.experiments.summary import Summary
+from kernelquilt.experiments.reporting.report import report_json, write_report
+from kernelquilt.experiments.reporting.summarise import summarise
+from kernelquilt.experiments.reporting.summary import Summary
+from kernelquilt.experiments.running.runner import BACKENDS, Load, available, count_open, run_study
+from kernelquilt.experiments.running.store import Store
+from kernelquilt.experiments.study.protocol import Study
 
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where there is no terminal
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kernelquilt.experiments.remarks import plural, remarks, stand_ins, status
-from kernelquilt.experiments.summary import Summary
-from kernelquilt.experiments.table_text import (
+from kernelquilt.experiments.reporting.remarks import plural, remarks, stand_ins, status
+from kernelquilt.experiments.reporting.summary import Summary
+from kernelquilt.experiments.reporting.table_text import (
     DASH,
     CellText,
     TableLine,

@@ -16,9 +16,9 @@ from kernelquilt.cli._common import (
     user_errors,
 )
 from kernelquilt.cli._running import RunOptions, run_and_show, run_options
-from kernelquilt.experiments.compare import DEFAULT_METHODS, METRICS, comparison_study
 from kernelquilt.experiments.methods import METHODS
-from kernelquilt.experiments.sources import UserSource
+from kernelquilt.experiments.own_data.compare import DEFAULT_METHODS, METRICS, comparison_study
+from kernelquilt.experiments.study.sources import UserSource
 
 if TYPE_CHECKING:
     import click

@@ -15,9 +15,9 @@ from kernelquilt.cli._common import (
     say,
     writing,
 )
-from kernelquilt.experiments.describe import Description
-from kernelquilt.experiments.describe import describe as describe_data
-from kernelquilt.experiments.pattern_figure import plot_patterns
+from kernelquilt.experiments.own_data.describe import Description
+from kernelquilt.experiments.own_data.describe import describe as describe_data
+from kernelquilt.experiments.own_data.patterns import plot_patterns
 
 if TYPE_CHECKING:
     import click

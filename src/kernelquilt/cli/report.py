@@ -12,8 +12,8 @@ from kernelquilt.cli._common import (
     user_errors,
     writing,
 )
-from kernelquilt.experiments.report import report_json, summaries_of, write_report
-from kernelquilt.experiments.store import Store
+from kernelquilt.experiments.reporting.report import report_json, summaries_of, write_report
+from kernelquilt.experiments.running.store import Store
 
 if TYPE_CHECKING:
     import click

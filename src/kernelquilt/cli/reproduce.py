@@ -14,9 +14,9 @@ from kernelquilt.cli._common import (
     user_errors,
 )
 from kernelquilt.cli._running import RunOptions, run_and_show, run_options
-from kernelquilt.experiments.compare import check_name
-from kernelquilt.experiments.protocol import PROTOCOLS, Study, load_protocol
-from kernelquilt.experiments.sources import DataDirectory
+from kernelquilt.experiments.own_data.compare import check_name
+from kernelquilt.experiments.study.protocol import PROTOCOLS, Study, load_protocol
+from kernelquilt.experiments.study.sources import DataDirectory
 
 if TYPE_CHECKING:
     import click

@@ -19,9 +19,9 @@ TPAMI 2020.
 
 import numpy as np
 
-from kernelquilt._gram import Kernel
-from kernelquilt._validation import BoolArray, FloatArray
-from kernelquilt.completion._base import BaseCompleter
+from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.data.gram import Kernel
 
 
 class ZeroFill(BaseCompleter):

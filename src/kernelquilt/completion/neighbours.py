@@ -22,17 +22,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._gram import Kernel
-from kernelquilt._validation import BoolArray, FloatArray
-from kernelquilt.completion._base import BaseCompleter
-from kernelquilt.completion._combine import (
+from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt.completion.combination import (
     Combination,
     mean_diagonal,
     row_keys,
     training_places,
     unit_kernels,
 )
-from kernelquilt.optim.transfer import block
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.linalg import block
+from kernelquilt.data.gram import Kernel
 
 
 class KNNFill(BaseCompleter):

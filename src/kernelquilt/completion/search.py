@@ -25,8 +25,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._validation import BoolArray, unchanged_on_error
-from kernelquilt.kernels import KernelStack, as_stack
+from kernelquilt._messages import BoolArray, unchanged_on_error
+from kernelquilt.data.stack import KernelStack, as_stack
 from kernelquilt.metrics import average_relative_error
 
 _LEAST = 3  # samples that a kernel keeps

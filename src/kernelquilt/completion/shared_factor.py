@@ -21,7 +21,7 @@ Row i of W then regresses the features of sample i on them, in the kernels that 
 
 which never increases f. Only r columns of each kernel are met, so that an iteration costs M n^2 r.
 
-A kernel is completed by regression (see `kernelquilt.completion._regress`): X = P_m W_h' and
+A kernel is completed by regression (see `kernelquilt.completion.regression`): X = P_m W_h' and
 R = s (W_h B_m^-1 W_h' + I). A new sample gets w from (3) with all else fixed. Kernels are taken in
 units of their mean diagonal.
 
@@ -40,13 +40,13 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._gram import Kernel
-from kernelquilt._validation import BoolArray, FloatArray
-from kernelquilt.completion._base import CompletionStep, IterativeCompleter
-from kernelquilt.completion._combine import Combination
-from kernelquilt.completion._regress import Regression, RegressionCompleter
-from kernelquilt.completion._transfer import solve_transfer
-from kernelquilt.optim.transfer import block, inverse_of
+from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt.completion.combination import Combination
+from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
+from kernelquilt.completion.linalg import block, inverse_of
+from kernelquilt.completion.regression import Regression, RegressionCompleter
+from kernelquilt.completion.transfer_regression import solve_transfer
+from kernelquilt.data.gram import Kernel
 
 _LEAST_NOISE = 1e-6
 _LARGEST_RANK = 60

@@ -24,7 +24,7 @@ where eps_p from {.01, .03, .1, .3, 1} has the least leave-one-out error (2). Ke
 units of their mean diagonal on I_p, so that eps and c do not depend on their scale.
 
 If a kernel has diagonal 1, what (1) leaves of it goes into a direction of the sample's own (see
-`kernelquilt.completion._combine`). Where nothing serves for (1), a sample gets the mean of I_p.
+`kernelquilt.completion.combination`). Where nothing serves for (1), a sample gets the mean of I_p.
 
 | symbol | code |
 |---|---|
@@ -41,12 +41,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._gram import Kernel
-from kernelquilt._validation import BoolArray, FloatArray
-from kernelquilt.completion._base import BaseCompleter
-from kernelquilt.completion._combine import Combination, mean_diagonal, row_keys, unit_kernels
-from kernelquilt.completion._transfer import Refinement, solve_transfer
-from kernelquilt.optim.transfer import block
+from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt.completion.combination import Combination, mean_diagonal, row_keys, unit_kernels
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.linalg import block
+from kernelquilt.completion.transfer_regression import Refinement, solve_transfer
+from kernelquilt.data.gram import Kernel
 
 __all__ = ["TransferFill", "solve_transfer"]
 

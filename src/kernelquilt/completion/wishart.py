@@ -10,7 +10,7 @@ samples it was completed for by themselves.) With v the samples that have the ke
 each step for a kernel
 
 a. fits the mixture to what is observed of it, by maximum likelihood (see
-   `kernelquilt.optim.wishart`), minimising over the logarithms of s_m and e_m
+   `kernelquilt.completion.wishart_mixture`), minimising over the logarithms of s_m and e_m
 
        f = [ tr(C_vv^-1 K_vv) + log det C_vv ] / n_v;    (2)
 
@@ -59,10 +59,10 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._validation import BoolArray, FloatArray, IndexArray, quoted
-from kernelquilt.completion._base import FEW
-from kernelquilt.completion._regress import RegressionCompleter
-from kernelquilt.completion._wishart import complete_by_sweeps, forecast_errors
+from kernelquilt._messages import BoolArray, FloatArray, IndexArray, quoted
+from kernelquilt.completion.completer import FEW
+from kernelquilt.completion.regression import RegressionCompleter
+from kernelquilt.completion.wishart_sweeps import complete_by_sweeps, forecast_errors
 
 
 def fitting_subsets(observed: BoolArray, n_fit: int, rng: RandomState) -> list[IndexArray]:

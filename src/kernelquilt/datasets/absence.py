@@ -8,10 +8,10 @@ from numpy.random import RandomState
 from scipy.stats import rankdata
 from sklearn.utils import check_random_state
 
-from kernelquilt._columns import ViewColumns, has_view_level, is_frame, resolve_columns
-from kernelquilt._validation import BoolArray, FloatArray, quoted
-from kernelquilt.kernels import KernelStack
-from kernelquilt.views import MultiView, as_views, has_views
+from kernelquilt._messages import BoolArray, FloatArray, quoted
+from kernelquilt.data.columns import ViewColumns, has_view_level, is_frame, resolve_columns
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.views import MultiView, as_views, has_views
 
 _N_GROUPS = 4
 

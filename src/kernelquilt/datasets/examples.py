@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.fft import dctn
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from kernelquilt._validation import FloatArray, quoted
-from kernelquilt.views import MultiView
+from kernelquilt._messages import FloatArray, quoted
+from kernelquilt.data.views import MultiView
 
 _N_ORIENTATIONS = 8
 

@@ -6,8 +6,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import helmert
 from sklearn.utils import check_random_state
 
-from kernelquilt._validation import FloatArray
-from kernelquilt.views import MultiView
+from kernelquilt._messages import FloatArray
+from kernelquilt.data.views import MultiView
 
 _CLASS_DISTANCE = 3.0
 

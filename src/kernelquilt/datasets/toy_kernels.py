@@ -5,7 +5,7 @@ from numpy.random import RandomState
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from kernelquilt.kernels import KernelStack
+from kernelquilt.data.stack import KernelStack
 
 _N_BASIS = 10
 _DIMENSIONS = (5, 5, 10, 10, 10)

@@ -13,14 +13,14 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from kernelquilt.data.transformer import ViewTransformer
+from kernelquilt.data.views import MultiView
 from kernelquilt.datasets import load_example, make_absent
-from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier
-from kernelquilt.mkl.late import LateFusionClassifier
-from kernelquilt.mkl.simple import SimpleMKLClassifier
-from kernelquilt.mkl.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
-from kernelquilt.quilt import QuiltClassifier
-from kernelquilt.view_transformer import ViewTransformer
-from kernelquilt.views import MultiView
+from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier
+from kernelquilt.mkl.norms.simple import SimpleMKLClassifier
+from kernelquilt.mkl.norms.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
+from kernelquilt.quilt.estimators import QuiltClassifier
+from kernelquilt.quilt.late_fusion import LateFusionClassifier
 
 ALL, DROP, QUILT, LATE = "uniform", "drop incomplete", "quilt", "late fusion"
 METHODS: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelquilt._validation import FloatArray
+from kernelquilt._messages import FloatArray
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; markers for print in grey
 _STYLES = (

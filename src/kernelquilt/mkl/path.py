@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from kernelquilt.mkl._base import BaseMKLClassifier
-from kernelquilt.mkl._problems import Start
-from kernelquilt.optim.blas import single_threaded_blas
-from kernelquilt.solution import Solution
+from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.solution import Solution
+from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.multiclass import Start
 
 
 def mkl_path(

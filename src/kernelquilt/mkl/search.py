@@ -16,8 +16,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import check_is_fitted, indexable
 
-from kernelquilt._validation import quoted, unchanged_on_error
-from kernelquilt.mkl._base import BaseMKLClassifier
+from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.path import path_fits
 
 

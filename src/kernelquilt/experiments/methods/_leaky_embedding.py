@@ -2,7 +2,8 @@
 
 The first public code of "Multi-view kernel completion" fits the weights A_m to the kernel values
 between samples I_m that have kernel m and samples H_m that lack it, which are what is to be found.
-Here these enter the objectives of `kernelquilt.optim.embedding` as a further term,
+Here these enter the objectives of `kernelquilt.completion.literature.mkc.objectives` as a further
+term,
 
     2 sum_m |(Khat_m - K_m)_{I_m, H_m}|^2.
 """
@@ -13,10 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from kernelquilt._validation import BoolArray, FloatArray
-from kernelquilt.kernels import KernelStack
-from kernelquilt.optim.embedding import ApproximationProblem, EmbeddingProblem, HeterogeneousProblem
-from kernelquilt.optim.embedding_descent import minimise
+from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt.completion.literature.mkc.descent import minimise
+from kernelquilt.completion.literature.mkc.objectives import (
+    ApproximationProblem,
+    EmbeddingProblem,
+    HeterogeneousProblem,
+)
+from kernelquilt.data.stack import KernelStack
 
 
 class _Leaky(EmbeddingProblem):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from kernelquilt.experiments.problems import Problem, Stacks
+from kernelquilt.experiments.study.problems import Problem, Stacks
 from kernelquilt.mkl.search import MKLSearchCV
 
 TINY = np.finfo(np.float64).tiny

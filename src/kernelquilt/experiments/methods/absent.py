@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GridSearchCV
 
-from kernelquilt.completion.em import EMFill
 from kernelquilt.completion.fill import MeanFill, ZeroFill
-from kernelquilt.completion.svt import SVTFill
+from kernelquilt.completion.literature.em import EMFill
+from kernelquilt.completion.literature.svt import SVTFill
+from kernelquilt.data.stack import KernelStack
 from kernelquilt.experiments.methods._recipes import (
     Fitted,
     ImpossibleError,
@@ -18,13 +19,12 @@ from kernelquilt.experiments.methods._recipes import (
     Tuning,
     from_search,
 )
-from kernelquilt.experiments.problems import Problem
-from kernelquilt.kernels import KernelStack
-from kernelquilt.mkl.convex_absent import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
-from kernelquilt.mkl.iterative_absent import IterativeAbsentMKLClassifier
-from kernelquilt.mkl.max_margin import MaxMarginAbsentClassifier
-from kernelquilt.mkl.penalized_absent import PenalizedAbsentMKLClassifier
-from kernelquilt.mkl.simple import SimpleMKLClassifier
+from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
+from kernelquilt.mkl.absent.iterative import IterativeAbsentMKLClassifier
+from kernelquilt.mkl.absent.max_margin import MaxMarginAbsentClassifier
+from kernelquilt.mkl.absent.penalized import PenalizedAbsentMKLClassifier
+from kernelquilt.mkl.norms.simple import SimpleMKLClassifier
 
 
 class LeakySharedCoef(ClassifierMixin, BaseEstimator):

@@ -1,10 +1,10 @@
 """Methods of the paper on sample-adaptive MKL, and its label-coding form as a diagnostic."""
 
 from kernelquilt.experiments.methods._recipes import Method, OnKernels
-from kernelquilt.mkl.adaptive import SampleAdaptiveMKLClassifier
-from kernelquilt.mkl.localized import LocalizedMKLClassifier
-from kernelquilt.mkl.lp import LpMKLClassifier
-from kernelquilt.mkl.simple import SimpleMKLClassifier
+from kernelquilt.mkl.norms.lp import LpMKLClassifier
+from kernelquilt.mkl.norms.simple import SimpleMKLClassifier
+from kernelquilt.mkl.per_sample.localized import LocalizedMKLClassifier
+from kernelquilt.mkl.per_sample.sample_adaptive import SampleAdaptiveMKLClassifier
 
 SWITCHING = ("C", "m0", "max_iter")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from sklearn.model_selection import GridSearchCV
 
-from kernelquilt.cca_fusion import CCAFusion
 from kernelquilt.experiments.methods._recipes import (
     Fitted,
     ImpossibleError,
@@ -17,14 +16,15 @@ from kernelquilt.experiments.methods._recipes import (
     from_search,
     with_figures,
 )
-from kernelquilt.experiments.problems import Problem
-from kernelquilt.mkl.mhks import MHKSClassifier
-from kernelquilt.mkl.multi_mhks import MultiKernelMHKSClassifier
+from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.kernels.preprocessing import SelectKernels
+from kernelquilt.mkl.agreement.cca_fusion import CCAFusion
+from kernelquilt.mkl.agreement.mhks import MHKSClassifier
+from kernelquilt.mkl.agreement.multi_mhks import MultiKernelMHKSClassifier
+from kernelquilt.mkl.agreement.svm2k import SVM2KClassifier
+from kernelquilt.mkl.norms.simple import SimpleMKLClassifier
+from kernelquilt.mkl.norms.uniform import UniformMKLClassifier
 from kernelquilt.mkl.search import MKLSearchCV
-from kernelquilt.mkl.simple import SimpleMKLClassifier
-from kernelquilt.mkl.svm2k import SVM2KClassifier
-from kernelquilt.mkl.uniform import UniformMKLClassifier
-from kernelquilt.preprocess import SelectKernels
 
 AGREEING = ("c", "lam", "max_iter")
 

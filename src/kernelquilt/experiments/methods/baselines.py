@@ -23,10 +23,10 @@ from kernelquilt.experiments.methods._recipes import (
     fit_and_predict,
     from_search,
 )
-from kernelquilt.experiments.problems import Problem
-from kernelquilt.mkl.late import LateFusionClassifier
-from kernelquilt.mkl.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
-from kernelquilt.quilt import QuiltClassifier
+from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.mkl.norms.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
+from kernelquilt.quilt.estimators import QuiltClassifier
+from kernelquilt.quilt.late_fusion import LateFusionClassifier
 
 PENALTIES = [0.1, 1.0, 10.0, 100.0]
 

@@ -12,12 +12,15 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from kernelquilt.completion.auxiliary_em import AuxiliaryEMCompletion
 from kernelquilt.completion.fill import MeanFill, ZeroFill
-from kernelquilt.completion.latent_factor import LatentFactorCompletion
-from kernelquilt.completion.mkc import ApproximationCompletion, EmbeddingCompletion
+from kernelquilt.completion.literature.auxiliary_em import AuxiliaryEMCompletion
+from kernelquilt.completion.literature.latent_factor import LatentFactorCompletion
+from kernelquilt.completion.literature.mkc.classes import (
+    ApproximationCompletion,
+    EmbeddingCompletion,
+)
+from kernelquilt.completion.literature.sdp import SDPCompletion
 from kernelquilt.completion.neighbours import KNNFill
-from kernelquilt.completion.sdp import SDPCompletion
 from kernelquilt.completion.shared_factor import SharedFactorCompletion
 from kernelquilt.completion.transfer import TransferFill
 from kernelquilt.completion.wishart import WishartCompletion

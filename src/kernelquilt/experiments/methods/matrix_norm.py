@@ -14,9 +14,9 @@ from kernelquilt.experiments.methods._recipes import (
     predictions,
     with_figures,
 )
-from kernelquilt.experiments.problems import Problem
-from kernelquilt.mkl.lp import LpMKLClassifier
-from kernelquilt.mkl.matrix_norm import MatrixNormMKLClassifier
+from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.mkl.norms.lp import LpMKLClassifier
+from kernelquilt.mkl.norms.matrix_norm import MatrixNormMKLClassifier
 from kernelquilt.mkl.path import path_fits
 from kernelquilt.mkl.search import MKLSearchCV
 

@@ -1,0 +1,92 @@
+"""Ridge regression from the samples of one kernel to those of another.
+
+Within kernel l, a sample t is approximated by samples J that another kernel has as well,
+
+    x = (K_l[J, J] + c 11' + eps I)^-1 (K_l[J, t] + c),    (1)
+
+and the coefficients x serve in the other kernel. J differs from pair to pair of kernels, but the
+matrix of (1) is inverted once for each kernel, on all its samples: with the blocks of J and of the
+others, d, of the inverse G,
+
+    (K_l[J, J] + ...)^-1 = G_JJ - G_Jd G_dd^-1 G_dJ.    (2)
+
+How well (1) predicts the features phi of another kernel K on J is known in closed form. With R the
+inverse in (2), the residual of sample i when it is left out is (R Phi)_i / R_ii, whence
+
+    error = sum_i (R K R)_ii / R_ii^2 = < K, B B' >,    B = R diag(R)^-1.    (3)
+"""
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from kernelquilt._messages import BoolArray, FloatArray
+
+_TILE = 64
+
+
+def inverse_of(A: FloatArray) -> FloatArray:
+    """Return the inverse of a positive definite matrix (n, n)."""
+    # the transpose of a C-ordered array is what LAPACK takes without a copy
+    factor, info = dpotrf(A.T, lower=1, clean=0)
+    if info == 0:
+        half, info = dpotri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return mirrored(half.T)
+
+
+def mirrored(A: FloatArray) -> FloatArray:
+    """Copy the upper triangle of a matrix (n, n) to the lower one, in place."""
+    # in tiles, because a transposed read of the whole is three times as slow
+    for i in range(0, len(A), _TILE):
+        rows = slice(i, i + _TILE)
+        for j in range(0, i, _TILE):
+            A[rows, j : j + _TILE] = A[j : j + _TILE, rows].T
+        tile = np.triu(A[rows, rows])
+        A[rows, rows] = tile + np.triu(tile, 1).T
+    return A
+
+
+def block(A: FloatArray, rows: BoolArray, columns: BoolArray) -> FloatArray:
+    """Return the chosen rows and columns of a matrix; much faster than ``A[np.ix_(...)]``."""
+    return np.asarray(A[rows][:, columns])
+
+
+def restricted_inverse(G: FloatArray, kept: BoolArray) -> FloatArray:
+    """Return (2), the inverse of the block `kept` (n,) of the matrix with inverse G (n, n)."""
+    if kept.all():
+        return G
+    left_out = ~kept
+    removed = G[left_out]
+    factor = np.linalg.cholesky(removed[:, left_out])
+    half = scipy.linalg.solve_triangular(factor, removed[:, kept], lower=True, check_finite=False)
+    return np.asarray(block(G, kept, kept) - half.T @ half)
+
+
+def restricted_solve(G: FloatArray, kept: BoolArray, B: FloatArray) -> FloatArray:
+    """Return (2) times B (n_kept, k)."""
+    rows = G[kept]
+    product = rows.T @ B
+    if kept.all():
+        return np.asarray(product)
+    left_out = ~kept
+    factor = scipy.linalg.cho_factor(block(G, left_out, left_out), lower=True, check_finite=False)
+    correction = scipy.linalg.cho_solve(factor, product[left_out], check_finite=False)
+    return np.asarray(product[kept] - rows[:, left_out] @ correction)
+
+
+def left_out_metric(R: FloatArray, workspace: FloatArray) -> FloatArray:
+    """Return B B' of (3), whose inner product with a kernel is the leave-one-out error.
+
+    Parameters
+    ----------
+    R : ndarray of shape (n, n)
+    workspace : ndarray of shape (2, size)
+        With size at least n^2. What is returned is there and is overwritten by the next call: fresh
+        memory would cost as much as the product.
+    """
+    n = len(R)
+    B, metric = workspace[:, : n * n].reshape(2, n, n)
+    np.divide(R, R.diagonal(), out=B)
+    return np.matmul(B, B.T, out=metric)

@@ -1,0 +1,1 @@
+"""Completers of the literature."""

@@ -1,0 +1,326 @@
+"""Kernel completion from the eigenvectors of a complete kernel, by EM.
+
+Let kernel a be known for all samples, with eigenvectors v_1, ..., v_n. A kernel K of which the
+samples v are known is modelled by the covariance
+
+    C = sum_j b_j v_j v_j',    b_j >= b_min,    (1)
+
+and b is found by EM, which never increases tr(C_vv^-1 K_vv) + log det C_vv:
+
+    E:  completion of K by regression (see `kernelquilt.completion.regression`, with D = I),
+    M:  b_j = v_j' Kh v_j.    (2)
+
+Tsuda, Akaho and Asai, "The em algorithm for kernel matrix completion with auxiliary data", JMLR
+2003. Two things are ours: the floor b_min, without which singular kernels end the iteration, and
+one b, the mean of (2), for all eigenvectors whose eigenvalue is negligible, which are arbitrary
+otherwise. A new sample x gets coordinates u_j = k_a(x, .) v_j / l_j for the other eigenvalues l_j,
+and C(x, .) = sum_j b_j u_j v_j'.
+
+| symbol | code |
+|---|---|
+| v_j, l_j | ``vectors[:, j]``, ``values[j]`` |
+| b, b_min | ``spectrum``, ``_LEAST`` |
+| u | ``coordinates`` |
+"""
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.linalg
+from sklearn.utils._param_validation import Interval
+
+from kernelquilt._messages import BoolArray, FloatArray, quoted
+from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
+from kernelquilt.completion.linalg import block
+from kernelquilt.completion.regression import Regression, RegressionCompleter
+from kernelquilt.data.gram import Kernel
+
+_LEAST = 1e-6
+_NEGLIGIBLE = 1e-8  # eigenvalues of the auxiliary kernel, relative to the largest
+
+
+class Spectrum(NamedTuple):
+    """The model (1), and how it was found.
+
+    Attributes
+    ----------
+    spectrum : ndarray of shape (n,)
+    factor : ndarray of shape (n_v, n_v)
+        Lower Cholesky factor of C_vv.
+    coef : ndarray of shape (n_h, n_v)
+        C_hv C_vv^-1.
+    residual : ndarray of shape (n_h, n_h)
+    history : tuple of CompletionStep
+        Objective divided by n_v, and its decrease relative to its size.
+    """
+
+    spectrum: FloatArray
+    factor: FloatArray
+    coef: FloatArray
+    residual: FloatArray
+    history: tuple[CompletionStep, ...]
+
+
+def solve_auxiliary_em(
+    K: Kernel,
+    present: BoolArray,
+    values: FloatArray,
+    vectors: FloatArray,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 500,
+    on_step: Callable[[int, CompletionStep], None] | None = None,
+) -> Spectrum:
+    """Fit (1) to what is known of a kernel of mean diagonal 1.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Entries of absent samples are not used.
+    present : ndarray of bool of shape (n,)
+    values : ndarray of shape (n,)
+        The eigenvalues of the auxiliary kernel, in ascending order; where to start.
+    vectors : ndarray of shape (n, n)
+        Its eigenvectors.
+    tol : float, default=1e-4
+        Decrease of the objective by an iteration, relative to its size, at which to stop.
+    max_iter : int, default=500
+        Cap on the iterations.
+    on_step : callable, optional
+        Called with the number of every iteration and its CompletionStep.
+
+    Returns
+    -------
+    Spectrum
+    """
+    v, h = present, ~present
+    known = block(K, v, v).astype(np.float64)
+    negligible = values <= _NEGLIGIBLE * values[-1]
+    b = np.maximum(np.where(negligible, 0.0, values), _LEAST)
+    history: list[CompletionStep] = []
+    value = np.inf
+    while True:
+        before = value
+        C = (vectors * b) @ vectors.T
+        factor = np.asarray(np.linalg.cholesky(block(C, v, v)), dtype=np.float64)
+        to_absent = block(C, v, h)
+        coef = scipy.linalg.cho_solve((factor, True), to_absent, check_finite=False).T
+        residual = block(C, h, h) - coef @ to_absent
+        explained = np.trace(scipy.linalg.cho_solve((factor, True), known, check_finite=False))
+        value = float(explained + 2 * np.log(factor.diagonal()).sum()) / len(known)
+        change = (before - value) / max(abs(value), 1.0)
+        if np.isfinite(before):
+            history.append(CompletionStep(value, change))
+            if on_step is not None:
+                on_step(len(history), history[-1])
+            if change <= tol or len(history) >= max_iter:
+                return Spectrum(b, factor, coef, residual, tuple(history))
+        projected = vectors[v] + coef.T @ vectors[h]
+        b = (projected * (known @ projected)).sum(axis=0)
+        b += (vectors[h] * (residual @ vectors[h])).sum(axis=0)
+        b[negligible] = b[negligible].mean() if negligible.any() else 0.0
+        b = np.maximum(b, _LEAST)
+
+
+class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
+    """Complete kernels from the eigenvectors of one that every sample has.
+
+    Use it to compare with the literature, or where one kernel is complete and the others
+    resemble it. The output is positive semi-definite, keeps all observed entries, and has unit
+    diagonal where the input has.
+
+    Parameters
+    ----------
+    auxiliary : str, int or "auto", default="auto"
+        Name or number of a kernel that all training samples have. "auto" takes for each kernel the
+        complete one under which it is most likely.
+    unit_diagonal : {"auto", True, False}, default="auto"
+        Whether completed samples have similarity 1 with themselves: "auto" in kernels in which
+        observed samples have. True is an error if there is another kernel.
+    tol : float, default=1e-4
+        Decrease of the negative log likelihood by an iteration, relative to its size, at which
+        to stop.
+    max_iter : int, default=500
+        Cap on the iterations for each kernel.
+    verbose : int, default=0
+        Whether to print the progress.
+
+    Attributes
+    ----------
+    auxiliary_ : dict of str to str
+        The auxiliary kernel of every kernel that has one.
+    history_ : tuple of CompletionStep
+        Negative log likelihood and its relative decrease, by iteration, for the kernel that took
+        most iterations.
+    n_iter_ : int
+        Number of these.
+    converged_ : bool
+        Whether `tol` was met.
+    training_rows_ : TrainingRows
+        The training samples.
+    n_features_in_ : int
+        Number of kernels.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> stack = kq.ViewKernels().fit_transform(X)[:60]
+    >>> absent = kq.datasets.make_absent(stack, 0.3, random_state=0).observed
+    >>> absent[:, 0] = True
+    >>> stack = kq.KernelStack(stack.gram(), absent, names=stack.names)
+    >>> kq.AuxiliaryEMCompletion().fit_transform(stack).observed.all()
+    np.True_
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **IterativeCompleter._parameter_constraints,
+        **RegressionCompleter._parameter_constraints,
+        "auxiliary": [str, Interval(Integral, 0, None, closed="left")],
+    }
+    _distance_name = "relative decrease of the objective"
+
+    def __init__(
+        self,
+        auxiliary: str | int = "auto",
+        *,
+        unit_diagonal: bool | str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        verbose: int = 0,
+    ) -> None:
+        self.auxiliary = auxiliary
+        self.unit_diagonal = unit_diagonal
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
+        names = self._kernel_names()
+        candidates = self._candidates(observed, names)
+        self._spectra = {a: scipy.linalg.eigh(Z[a]) for a in candidates}
+        self._models: list[tuple[int, Spectrum, Regression] | None] = []
+        for m, present in enumerate(observed.T):
+            found = [
+                (
+                    a,
+                    solve_auxiliary_em(
+                        Z[m],
+                        present,
+                        *self._spectra[a],
+                        tol=self.tol,
+                        max_iter=self.max_iter,
+                        on_step=self._reporter(),
+                    ),
+                )
+                for a in candidates
+                if a != m
+            ]
+            if not found:
+                self._models.append(None)
+                continue
+            a, model = min(found, key=lambda each: each[1].history[-1].objective)
+            regression = Regression.complete(
+                Z[m], present, model.coef, model.residual, _LEAST, bool(self._unit[m]), self._keys
+            )
+            self._models.append((a, model, regression))
+        used = [(names[m], each) for m, each in enumerate(self._models) if each is not None]
+        self.auxiliary_ = {name: names[a] for name, (a, _, _) in used}
+        longest = max((model.history for _, (_, model, _) in used), key=len, default=())
+        self._store_history(longest or (CompletionStep(0.0, 0.0),))
+
+    def _complete_scaled_rows(
+        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray
+    ) -> None:
+        coordinates = {}
+        for a, (values, vectors) in self._spectra.items():
+            kept = values > _NEGLIGIBLE * values[-1]
+            coordinates[a] = np.zeros(rows.shape[1:])
+            coordinates[a][:, kept] = (rows[a] @ vectors[:, kept]) / values[kept]
+        means = {}
+        for m, model in enumerate(self._models):
+            absent = ~observed[:, m]
+            having = absent & (observed[:, model[0]] if model is not None else False)
+            means[self._kernel_names()[m]] = int((absent & ~having).sum())
+            own[m, absent] = self._complete_kernel_rows(Z, rows, m, absent, having, coordinates)
+        self._warn_without(means, len(observed))
+
+    def _complete_kernel_rows(
+        self,
+        Z: FloatArray,
+        rows: FloatArray,
+        m: int,
+        absent: BoolArray,
+        having: BoolArray,
+        coordinates: dict[int, FloatArray],
+    ) -> FloatArray:
+        """Complete the rows of kernel m in place; those that are not `having` get its mean."""
+        n = rows.shape[2]
+        model = self._models[m]
+        if model is None:
+            # a complete kernel without another: there are no absent training samples
+            everyone = np.ones(n, dtype=bool)
+            regression = Regression(
+                everyone, np.empty((0, n)), np.empty(0), np.empty(0), bool(self._unit[m])
+            )
+        else:
+            regression = model[2]
+        v = regression.present
+        x = np.full((absent.sum(), v.sum()), 1 / v.sum())
+        R = np.zeros((len(x), n - v.sum()))
+        left = np.full(len(x), _LEAST)
+        if model is not None and having.any():
+            a, found, _ = model
+            u, (_, vectors) = coordinates[a][having], self._spectra[a]
+            C = (u * found.spectrum) @ vectors.T
+            total = (u**2 * found.spectrum).sum(axis=1) + _LEAST
+            chosen = having[absent]
+            x[chosen] = scipy.linalg.cho_solve(
+                (found.factor, True), C[:, v].T, check_finite=False
+            ).T
+            left[chosen] = np.maximum(total - (C[:, v] * x[chosen]).sum(axis=1), _LEAST)
+            R[chosen] = C[:, ~v] - (C[:, v] @ regression.coef.T) * regression.lengths
+        return regression.complete_rows(rows[m], block(Z[m], v, v), ~absent, x, R, left)
+
+    def _candidates(self, observed: BoolArray, names: list[str]) -> list[int]:
+        """Return the kernels that may be auxiliary, or raise."""
+        complete = [m for m, present in enumerate(observed.T) if present.all()]
+        advice = "use WishartCompletion or TransferFill, which need no complete kernel"
+        if self.auxiliary == "auto":
+            if not complete:
+                raise ValueError(
+                    f"no kernel is complete: each of {quoted(names)} is absent for some of the "
+                    f"{len(observed)} training samples; {advice}"
+                )
+            return complete
+        everything = list(self.training_rows_.names)
+        if isinstance(self.auxiliary, str):
+            name = self.auxiliary
+        else:
+            name = everything[self.auxiliary] if self.auxiliary < len(everything) else ""
+        if name not in everything:
+            raise ValueError(
+                f"auxiliary={self.auxiliary!r} is none of the {len(everything)} kernels "
+                f"{quoted(everything)}"
+            )
+        if name not in [names[m] for m in complete]:
+            having = observed[:, names.index(name)].sum() if name in names else 0
+            raise ValueError(
+                f"the auxiliary kernel {name!r} is absent for {len(observed) - having} of "
+                f"{len(observed)} training samples; name a complete one, or {advice}"
+            )
+        return [names.index(name)]
+
+    def _warn_without(self, counts: dict[str, int], n_rows: int) -> None:
+        counts = {name: count for name, count in counts.items() if count}
+        if counts:
+            listed = ", ".join(f"{name!r}: {count}" for name, count in counts.items())
+            warnings.warn(
+                f"of {n_rows} samples some lack a kernel and the kernel auxiliary to it; they get "
+                f"the mean of that kernel ({listed})",
+                UserWarning,
+                stacklevel=6,
+            )

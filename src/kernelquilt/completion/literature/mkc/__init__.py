@@ -1,0 +1,1 @@
+"""Multi-view kernel completion."""

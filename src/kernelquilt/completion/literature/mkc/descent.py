@@ -1,0 +1,135 @@
+"""How the weights of multi-view kernel completion are found.
+
+    min_{A, S}  f(A; S) + lam2 sum_m |A_m|_{2,1}
+
+with f one of `kernelquilt.completion.literature.mkc.objectives`. First L-BFGS on the smoothed norm.
+Then, until these proximal steps find nothing more to do, the exact norm: rows that are not needed
+vanish (`kernelquilt.completion.literature.proximal`), and L-BFGS goes on with the others, where the
+norm is smooth. S is set to its minimiser every few iterations, which lowers the same objective. As
+the smoothed norm is above the exact one, the objective falls throughout. The problem is not convex:
+what is found is near a stationary point, that of the start.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelquilt.completion.literature.mkc.objectives import EmbeddingProblem
+from kernelquilt.completion.literature.proximal import ProximalDescent, add_smoothed_norm
+from kernelquilt.core.lbfgs import LBFGS, SINGLE, Evaluate
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Record = Callable[[float, float], None]
+
+SMOOTHING = 1e-4
+ROUND = 10  # iterations between updates of S, and over which progress is averaged
+EXACT_STEPS = 50
+LEAST = 1e-4
+N_PAIRS = 6
+N_PAIRS_LARGE = 2  # of vectors that are kept in single precision, to save memory
+
+
+def minimise(
+    problem: EmbeddingProblem,
+    x: Floats,
+    lam2: float,
+    *,
+    tol: float,
+    max_iter: int,
+    record: Record,
+) -> None:
+    """Minimise over A and S, in place.
+
+    Parameters
+    ----------
+    problem : EmbeddingProblem
+        Its `mixing` is left at the S found.
+    x : ndarray
+        The weights A to start from, packed by `problem`; left at those found.
+    lam2 : float
+        Weight of the l2,1 norm.
+    tol : float
+        Mean decrease of the objective by one iteration at which to stop, relative to the
+        objective, or to 1e-4 of what it is for A = 0 where the objective itself vanishes.
+    max_iter : int
+        Cap on the iterations of L-BFGS; at most 50 proximal steps follow.
+    record : callable
+        Called with the objective and its mean relative decrease over the last ten iterations,
+        inf before there are ten, after every iteration.
+    """
+    problem.mix(x)
+    least = LEAST * problem.value_of_nothing
+    left = max_iter
+    smoothing, rows = SMOOTHING, None
+    while True:
+        n_pairs = N_PAIRS_LARGE if len(x) >= SINGLE else N_PAIRS
+        evaluate, precondition = _penalised(problem, lam2, smoothing, rows)
+        descent = LBFGS(evaluate, x, n_pairs, precondition)
+        used, _ = _descend(descent, problem, tol, left, least, record)
+        del descent  # and its memory
+        if lam2 == 0:
+            return
+        left -= used
+        exact = ProximalDescent(problem.evaluate, problem.split, x, lam2)
+        exact.drop_short_rows()
+        _, converged = _descend(exact, problem, tol, EXACT_STEPS, least, record)
+        del exact
+        if converged or left <= 0:
+            return
+        smoothing, rows = 0.0, [np.asarray(A.any(axis=1)) for A in problem.split(x)]
+
+
+def _penalised(
+    problem: EmbeddingProblem, lam2: float, smoothing: float, rows: list[Bools] | None
+) -> tuple[Evaluate, Callable[[Floats], None]]:
+    """Return the objective and the preconditioner, both for some rows only if these are given."""
+    precondition = problem.preconditioner(lam2)
+
+    def only_rows(x: Floats) -> None:
+        if rows is not None:
+            for A, kept in zip(problem.split(x), rows, strict=True):
+                A[~kept] = 0.0
+
+    def evaluate(x: Floats, gradient: Floats) -> float:
+        value = problem.evaluate(x, gradient)
+        if lam2 > 0:
+            for A, g in zip(problem.split(x), problem.split(gradient), strict=True):
+                value += add_smoothed_norm(A, g, lam2, smoothing)
+        only_rows(gradient)
+        return value
+
+    def multiply(x: Floats) -> None:
+        precondition(x)
+        only_rows(x)
+
+    return evaluate, multiply
+
+
+def _descend(
+    descent: LBFGS | ProximalDescent,
+    problem: EmbeddingProblem,
+    tol: float,
+    n_steps: int,
+    least: float,
+    record: Record,
+) -> tuple[int, bool]:
+    """Return the number of steps, and whether the decrease has fallen below `tol`."""
+    values = [descent.value]
+    for number in range(1, n_steps + 1):
+        moved = descent.step()
+        if number % ROUND == 0 or not moved:
+            problem.mix(descent.x)
+            descent.evaluate()
+        values = [*values[-ROUND:], descent.value]
+        size = max(descent.value, least) or 1.0
+        decrease = np.inf
+        if not moved:
+            decrease = (values[-2] - values[-1]) / size
+        elif number >= ROUND:
+            decrease = (values[0] - values[-1]) / ROUND / size
+        record(descent.value, decrease)
+        if decrease <= tol:
+            return number, True
+    return n_steps, False

@@ -1,0 +1,279 @@
+"""The steps of the Wishart completion, for training samples and again for new ones.
+
+Equations are those of `kernelquilt.completion.wishart`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt.completion.combination import Combination, Keys, row_keys
+from kernelquilt.completion.linalg import block
+from kernelquilt.completion.regression import Regression
+from kernelquilt.completion.transfer_regression import Transfer, solve_transfer
+from kernelquilt.completion.wishart_mixture import Mixture, fit_mixture
+from kernelquilt.data.gram import Kernel
+
+_LEAST_FITTED = 3  # samples from which a mixture is fitted
+
+
+@dataclass(frozen=True)
+class Step:
+    """How one kernel was completed from the others.
+
+    Attributes
+    ----------
+    target : int
+        The kernel m.
+    mixture : Mixture
+        With a weight for each of M kernels, 0 for the target.
+    value : float
+        (2) at the mixture, nan if it was not fitted.
+    factor : ndarray of shape (n_v, n_v)
+        Lower Cholesky factor of C_vv.
+    regression : Regression
+    """
+
+    target: int
+    mixture: Mixture
+    value: float
+    factor: FloatArray
+    regression: Regression
+
+    def complete_rows(
+        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray, residual: bool
+    ) -> None:
+        """Take the step for rows (M, n_rows, n) in place, and for their diagonal `own`.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (M, n, n)
+            Training kernels, of which observed entries are used.
+        rows : ndarray of shape (M, n_rows, n)
+        observed : ndarray of bool of shape (n_rows, M)
+        own : ndarray of shape (M, n_rows)
+        residual : bool
+            Whether the residual is added.
+        """
+        m, done = self.target, self.regression
+        v, present = done.present, observed[:, m]
+        s = self.mixture
+        C = np.tensordot(s.kernels, rows[:, ~present], axes=1) + s.constant
+        total = s.kernels @ own[:, ~present] + s.constant + s.noise
+        x = scipy.linalg.cho_solve((self.factor, True), C[:, v].T, check_finite=False).T
+        left = np.maximum(total - (C[:, v] * x).sum(axis=1), s.noise)
+        R = C[:, ~v] - (C[:, v] @ done.coef.T) * done.lengths
+        own[m, ~present] = done.complete_rows(
+            rows[m], block(Z[m], v, v), present, x, R, left, residual=residual
+        )
+
+
+def take_step(
+    Z: FloatArray,
+    present: BoolArray,
+    m: int,
+    fitted: IndexArray,
+    start: Mixture,
+    unit: bool,
+    keys: Keys,
+) -> Step:
+    """Fit the mixture (2) for kernel m and complete Z[m] by (3) in place.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (M, n, n)
+        Completed kernels.
+    present : ndarray of bool of shape (n,)
+        The samples that have kernel m.
+    m : int
+    fitted : ndarray of int of shape (n_fit,)
+        Samples, of those that have the kernel, on which the mixture is fitted.
+    start : Mixture
+        Where to start, as in Step.
+    unit : bool
+    keys : ndarray of shape (n,)
+        From `row_keys`.
+    """
+    mixture, value = _fitted_mixture(Z, m, fitted, start)
+    v, h = present, ~present
+    mixture, C, factor = _factored(Z, mixture, v)
+    to_absent = block(C, v, h)
+    coef = scipy.linalg.cho_solve((factor, True), to_absent, check_finite=False).T
+    R = block(C, h, h) - coef @ to_absent
+    regression = Regression.complete(Z[m], v, coef, R, mixture.noise, unit, keys)
+    return Step(m, mixture, value, factor, regression)
+
+
+def _fitted_mixture(
+    Z: FloatArray, m: int, fitted: IndexArray, start: Mixture
+) -> tuple[Mixture, float]:
+    """Return the mixture for kernel m, with weight 0 for itself, and the value of (2)."""
+    if len(fitted) < _LEAST_FITTED:
+        return start, float("nan")
+    others = np.arange(len(Z)) != m
+    bases = np.array([kernel[fitted][:, fitted] for kernel in Z[others]])
+    bases = bases.reshape(-1, len(fitted), len(fitted))
+    found, value = fit_mixture(
+        bases, Z[m][fitted][:, fitted], start._replace(kernels=start.kernels[others])
+    )
+    weights = np.zeros(len(Z))
+    weights[others] = found.kernels
+    return found._replace(kernels=weights), value
+
+
+def _covariance(Z: FloatArray, mixture: Mixture) -> FloatArray:
+    """Return C (n, n) of (1)."""
+    C = np.tensordot(mixture.kernels, Z, axes=1) + mixture.constant
+    C[np.diag_indices(len(C))] += mixture.noise
+    return np.asarray(C)
+
+
+def _factored(
+    Z: FloatArray, mixture: Mixture, v: BoolArray
+) -> tuple[Mixture, FloatArray, FloatArray]:
+    """Return the mixture, C (n, n) and the lower Cholesky factor of C_vv."""
+    while True:
+        C = _covariance(Z, mixture)
+        try:
+            return mixture, C, np.asarray(np.linalg.cholesky(block(C, v, v)), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            # a kernel is not positive semi-definite beyond the samples of the fit
+            mixture = mixture._replace(noise=10 * mixture.noise)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Everything that was done to training kernels, to be done again to new rows.
+
+    Attributes
+    ----------
+    transfer : Transfer
+    combinations : tuple of M Combination
+        The start, and how it completed each kernel.
+    keys : ndarray of shape (n,)
+        By which the start recognises training samples.
+    steps : tuple of Step
+    """
+
+    transfer: Transfer
+    combinations: tuple[Combination, ...]
+    keys: Keys
+    steps: tuple[Step, ...]
+
+    def complete_rows(
+        self,
+        Z: FloatArray,
+        rows: FloatArray,
+        observed: BoolArray,
+        own: FloatArray,
+        residual: bool,
+    ) -> None:
+        """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place.
+
+        Z (M, n, n) are the training kernels, of which observed entries are used.
+        """
+        keys = row_keys(rows, observed)
+        for p, combination in enumerate(self.combinations):
+            coef, _ = self.transfer.coefficients(rows, observed, p)
+            present = observed[:, p]
+            own[p, ~present] = combination.complete_rows(rows[p], present, coef, keys, self.keys)
+        last = len(self.steps) - len(Z)
+        for number, step in enumerate(self.steps):
+            step.complete_rows(Z, rows, observed, own, residual or number < last)
+
+
+def complete_by_sweeps(
+    Z: FloatArray,
+    observed: BoolArray,
+    unit: BoolArray,
+    *,
+    n_sweeps: int,
+    subsets: list[IndexArray],
+    on_sweep: Callable[[int, float], None] | None = None,
+) -> Replay:
+    """Complete kernels in place, from a transfer start, by sweeps over them.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (M, n, n)
+        Of mean diagonal 1, zero where absent.
+    observed : ndarray of bool of shape (n, M)
+    unit : ndarray of bool of shape (M,)
+        Which kernels have unit diagonal.
+    n_sweeps : int
+    subsets : list of M ndarrays of int
+        The samples on which the mixture for each kernel is fitted.
+    on_sweep : callable, optional
+        Called after each sweep with its number and the mean of (2).
+    """
+    keys = row_keys(Z, observed)
+    transfer = solve_transfer(Z, observed)
+    order = _order(Z, observed)
+    coefs = [transfer.coefficients(Z, observed, p)[0] for p in range(len(Z))]
+    combinations = tuple(
+        Combination.complete(kernel, present, coef, keys if one else None)
+        for kernel, present, coef, one in zip(Z, observed.T, coefs, unit, strict=True)
+    )
+    mixtures = []
+    for m in range(len(Z)):
+        start = Mixture.start(len(Z) - 1)
+        mixtures.append(start._replace(kernels=np.insert(start.kernels, m, 0.0)))
+    steps = []
+    for sweep in range(n_sweeps):
+        for m in order:
+            step = take_step(Z, observed[:, m], m, subsets[m], mixtures[m], bool(unit[m]), keys)
+            mixtures[m] = step.mixture
+            steps.append(step)
+        if on_sweep is not None:
+            on_sweep(sweep + 1, float(np.mean([step.value for step in steps[-len(Z) :]])))
+    return Replay(transfer, combinations, keys, tuple(steps))
+
+
+def _order(Z: FloatArray, observed: BoolArray) -> list[int]:
+    """Return the order of a sweep, which does not depend on how kernels are numbered."""
+    counts = observed.sum(axis=0)
+    squares = [float(np.vdot(kernel, kernel)) for kernel in Z]
+    return sorted(range(len(Z)), key=lambda m: (-counts[m], -squares[m]))
+
+
+def forecast_errors(
+    Z: Kernel, observed: BoolArray, unit: BoolArray, subsets: list[IndexArray]
+) -> FloatArray:
+    """Return (4), the expected error of an entry of the row of each sample in each kernel (n, M).
+
+    The other kernels are completed without kernel m first: rows that were completed from it
+    would agree with it too well.
+    """
+    errors = np.zeros(observed.shape)
+    for m in range(len(Z)):
+        v = observed[:, m]
+        if v.all():
+            continue
+        others = np.arange(len(Z)) != m
+        without = Z.copy()
+        if others.any():
+            rest = without[others]
+            complete_by_sweeps(
+                rest,
+                observed[:, others],
+                unit[others],
+                n_sweeps=1,
+                subsets=[subset for subset, used in zip(subsets, others, strict=True) if used],
+            )
+            without[others] = rest
+        start = Mixture.start(len(Z) - 1)
+        start = start._replace(kernels=np.insert(start.kernels, m, 0.0))
+        mixture, _ = _fitted_mixture(without, m, subsets[m], start)
+        _, C, factor = _factored(without, mixture, v)
+        G = scipy.linalg.cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
+        residuals = (G @ block(Z[m], v, v)) / G.diagonal()[:, None]
+        np.fill_diagonal(residuals, 0.0)
+        n_v = len(G)
+        level = (residuals**2).sum() / max(n_v * (n_v - 1), 1) / np.mean(1 / G.diagonal())
+        to_absent = block(C, v, ~v)
+        left = C.diagonal()[~v] - (to_absent * (G @ to_absent)).sum(axis=0)
+        errors[~v, m] = np.sqrt(level * np.maximum(left, 0.0))
+    return errors

@@ -1,0 +1,1 @@
+"""The SVM dual with general margins and bounds, on a weighted sum of kernels."""

@@ -1,0 +1,232 @@
+r"""An SVM on a weighted sum of kernels, solved again and again as the weights change.
+
+For weights ``d`` the machine maximises over signed duals ``b`` (see
+:mod:`kernelquilt.core.svm.smo`)
+
+.. math:: J(d) = \max_b \; s'b - \tfrac12 \sum_p d_p \, q_p(b), \qquad q_p(b) = b'K_p b .
+
+Several problems on the same samples, such as those of one-vs-rest, may share the weights: ``J`` is
+then the sum of theirs, and one combined kernel serves them all.
+
+Reading the kernels is what costs, not the SVM. Between two weight vectors few duals change, so
+the machine keeps ``K_p b`` for every kernel and updates it with the rows whose dual changed, and
+it combines only the rows of the kernel that the SVM looks at.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from kernelquilt.core.svm.combined_kernel import CombinedKernel, diagonals
+from kernelquilt.core.svm.face_step import jittered_cholesky
+from kernelquilt.core.svm.smo import (
+    MAX_ITER,
+    BoxDual,
+    bias,
+    duality_gap,
+    feasible_start,
+    may_move,
+    signed_bounds,
+)
+
+Floats = NDArray[np.float64]
+
+INNER_SHARE = 0.1  # part of the gap asked for that the inner SVM may use up
+BATCH_FROM = 2.0  # rows to read, in units of n, from which a matrix product is cheaper
+
+
+@dataclass(frozen=True)
+class Point:
+    """The SVMs at one weight vector; L is the number of problems that share it.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (M,)
+        The weights.
+    b : ndarray of shape (L, n)
+        Signed duals.
+    products : ndarray of shape (L, M, n)
+        ``K_p b`` for every kernel.
+    q : ndarray of shape (M,)
+        ``b'K_p b``, summed over the problems.
+    linear : float
+        ``s'b``, summed over the problems.
+    intercept : ndarray of shape (L,)
+        Biases.
+    dual, primal : float
+        Value of the SVM dual and primal for these weights; ``primal >= dual``.
+    """
+
+    weights: Floats
+    b: Floats
+    products: Floats
+    q: Floats
+    linear: float
+    intercept: Floats
+    dual: float
+    primal: float
+
+
+class Machine(Protocol):
+    """What a solver over the weights asks of the SVM inside."""
+
+    n_solves: int
+    n_smo_iter: int
+    n_passes: float
+    diag: Floats
+
+    def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
+        """Solve for one weight vector (M,), to a tenth of the relative gap `tol`."""
+
+    def hessian(self, point: Point) -> Floats:
+        """Return the second derivatives by the weights at the point solved last, (M, M)."""
+
+
+def response(block: Floats, slopes: Floats) -> Floats:
+    """Return the curvature that the free duals add when the weights move.
+
+    Parameters
+    ----------
+    block : ndarray of shape (k, k)
+        Kernel of the free samples.
+    slopes : ndarray of shape (k, M)
+        Derivatives of their scores by the weights, the duals held.
+
+    Returns
+    -------
+    curvature : ndarray of shape (M, M)
+        With ``L L' = block``, the Gram matrix of the columns of ``Z = L^-1 slopes`` after their
+        component along ``L^-1 1`` is removed; zero if there is nothing to move.
+    """
+    factor = jittered_cholesky(block) if len(block) > 1 else None
+    if factor is None:
+        return np.zeros((slopes.shape[1], slopes.shape[1]))
+    right = np.column_stack([slopes, np.ones(len(block))])
+    Z = solve_triangular(factor, right, lower=True, check_finite=False)
+    columns, along = Z[:, :-1], Z[:, -1]
+    columns = columns - np.outer(along, (along @ columns) / (along @ along))
+    return np.asarray(columns.T @ columns)
+
+
+class StackSVM:
+    """SVM on ``sum_p d_p K_p`` with warm starts between weight vectors.
+
+    Parameters
+    ----------
+    K : ndarray of shape (M, n, n), float32 or float64
+        Kernels, C-contiguous, symmetric, zero where absent.
+    y : ndarray of shape (n,) or (L, n)
+        Labels -1 and +1 of one problem or of several that share the weights.
+    t : ndarray of shape (n,) or (L, n)
+        Margins asked of the samples.
+    U : ndarray of shape (n,) or (L, n)
+        Upper bounds of the duals.
+    """
+
+    def __init__(self, K: NDArray[np.floating], y: Floats, t: Floats, U: Floats) -> None:
+        self.K = K
+        self.y = np.atleast_2d(y)
+        self.s = self.y * t
+        self.U = np.atleast_2d(U)
+        self.lower, self.upper = signed_bounds(self.y, self.U)
+        self.diag = diagonals(K)
+        used = np.broadcast_to(t, self.U.shape)[self.U > 0]
+        self.margin_scale = float(used.mean()) if len(used) else 1.0
+        self.n_solves = 0
+        self.n_smo_iter = 0
+        self.n_passes = 0.0
+        self._buffer = np.empty(K.shape[1:]) if len(K) > 1 or K.dtype != np.float64 else None
+        self._kernel: CombinedKernel | None = None
+
+    def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
+        """Solve for one weight vector.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (M,)
+            Non-negative weights.
+        start : Point, ndarray of shape (n,) or (L, n), or None
+            Where to start: an earlier point, any signed duals, or nothing.
+        tol : float
+            Relative duality gap that the SVM has to undercut by a factor of ten.
+        """
+        before, products = self._start(start)
+        b = before.copy()
+        f = self.s - weights @ products
+        kernel = CombinedKernel(self.K, weights, self.diag, self._buffer)
+        for row in range(len(b)):
+            self._solve_one(kernel, row, b[row], f[row], tol)
+        self._kernel = kernel
+        self.n_solves += 1
+        self.n_passes += kernel.n_passes
+        return self._point(weights, b, self._updated(products, b - before))
+
+    def hessian(self, point: Point) -> Floats:
+        """Return the generalised Hessian of J at the point solved last, shape (M, M)."""
+        total = np.zeros((len(self.K), len(self.K)))
+        for row, b in enumerate(point.b):
+            up, down = may_move(b, self.lower[row], self.upper[row])
+            free = np.flatnonzero(up & down)
+            if len(free) > 1 and self._kernel is not None:
+                total += response(self._kernel.block(free), point.products[row][:, free].T)
+        return total
+
+    def _solve_one(
+        self, kernel: CombinedKernel, row: int, b: Floats, f: Floats, tol: float
+    ) -> None:
+        """Solve one problem in place, tighter and tighter until its gap is small enough."""
+        y, U, lower, upper = (a[row] for a in (self.y, self.U, self.lower, self.upper))
+        state = BoxDual(kernel, lower, upper, b, f)
+        kkt_tol = INNER_SHARE * tol * self.margin_scale
+        for _ in range(5):
+            state.solve(kkt_tol, MAX_ITER)
+            gap = duality_gap(y, U, b, f, bias(b, f, lower, upper))
+            if gap <= INNER_SHARE * tol * (abs(0.5 * float((self.s[row] + f) @ b)) + gap):
+                break
+            kkt_tol *= 0.1
+        self.n_smo_iter += state.n_iter
+
+    def _start(self, start: Point | Floats | None) -> tuple[Floats, Floats]:
+        if isinstance(start, Point):
+            return start.b, start.products
+        b = np.zeros(self.s.shape)
+        products = np.zeros((len(b), *self.diag.shape))
+        if start is not None:
+            for row, duals in enumerate(np.atleast_2d(start)):
+                b[row] = feasible_start(duals, self.lower[row], self.upper[row])
+            products = self._updated(products, b)
+        return b, products
+
+    def _updated(self, products: Floats, steps: Floats) -> Floats:
+        """Return ``products + K steps``: by rows for few changes, else one product per kernel."""
+        from kernelquilt.core.svm import compiled as _compiled
+
+        products = products.copy()
+        rows_read = 0
+        changed = [np.flatnonzero(step) for step in steps]
+        if sum(map(len, changed)) <= BATCH_FROM * steps.shape[1]:
+            for row, indices in enumerate(changed):
+                _compiled.accumulate_rows(self.K, indices, steps[row, indices], products[row])
+                rows_read += len(indices)
+        else:
+            for p, kernel in enumerate(self.K):
+                products[:, p] += steps @ kernel
+            rows_read = steps.shape[1]
+        self.n_passes += rows_read / steps.shape[1]
+        return products
+
+    def _point(self, weights: Floats, b: Floats, products: Floats) -> Point:
+        """Measure both objectives at b."""
+        q = np.einsum("lmn,ln->m", products, b)
+        f = self.s - weights @ products
+        linear = float(np.sum(self.s * b))
+        dual = linear - 0.5 * float(weights @ q)
+        intercept = np.empty(len(b))
+        gap = 0.0
+        for row in range(len(b)):
+            intercept[row] = bias(b[row], f[row], self.lower[row], self.upper[row])
+            gap += duality_gap(self.y[row], self.U[row], b[row], f[row], intercept[row])
+        return Point(weights, b, products, q, linear, intercept, dual, dual + gap)

@@ -1,0 +1,1 @@
+"""Sets of kernel weights and the solvers over them."""

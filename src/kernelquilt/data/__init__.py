@@ -1,0 +1,1 @@
+"""What a user hands over: views, kernels, and what makes them clean."""

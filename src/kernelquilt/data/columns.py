@@ -1,0 +1,96 @@
+"""Which columns of 2-D data belong to which view."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelquilt._messages import IndexArray, check_names, row_positions
+
+ViewColumns = Mapping[Any, Any] | str | None
+
+
+def is_frame(X: Any) -> bool:
+    """Whether `X` is a pandas data frame, judged by its interface."""
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def has_view_level(X: Any) -> bool:
+    """Whether the columns of `X` have several levels, of which the top one names views."""
+    return is_frame(X) and X.columns.nlevels > 1
+
+
+def with_string_labels(frame: Any) -> Any:
+    """Flatten MultiIndex columns to strings, the only labels that scikit-learn compares."""
+    if not has_view_level(frame):
+        return frame
+    return frame.set_axis(["__".join(map(str, label)) for label in frame.columns], axis=1)
+
+
+def resolve_columns(X: Any, views: ViewColumns) -> dict[str, IndexArray]:
+    """Turn the `views` of 2-D data into column positions.
+
+    Parameters
+    ----------
+    X : ndarray or DataFrame of shape (n_samples, n_features)
+    views : dict of str to columns, "columns" or None
+        As in `as_views`.
+
+    Returns
+    -------
+    columns : dict of str to ndarray of int
+    """
+    n_columns = X.shape[1]
+    labels = list(X.columns) if is_frame(X) else []
+    if views is None:
+        if has_view_level(X):
+            tops = [label[0] for label in labels]
+            return {
+                str(top): np.flatnonzero([other == top for other in tops])
+                for top in dict.fromkeys(tops)
+            }
+        return {"X": np.arange(n_columns)}
+    if isinstance(views, str) and views == "columns":
+        names = check_names(
+            labels or [f"column_{j}" for j in range(n_columns)], n_columns, "column"
+        )
+        return {name: np.array([j]) for j, name in enumerate(names)}
+    if not isinstance(views, Mapping) or not views:
+        raise ValueError(f"views must be a dict of name to columns or 'columns', got {views!r}")
+    names = check_names(views, len(views), "view")
+    position = {label: j for j, label in enumerate(labels)}
+    if len(position) < len(labels):
+        raise ValueError(f"{len(labels) - len(position)} column labels of X are repeated")
+    return {
+        name: _positions(name, key, position, n_columns)
+        for name, key in zip(names, views.values(), strict=True)
+    }
+
+
+def _positions(view: str, key: Any, position: Mapping[Any, int], n_columns: int) -> IndexArray:
+    """Find the columns of one view; a label of the frame wins over a position."""
+    if not isinstance(key, slice):
+        # a tuple may be the label of a single column
+        single = np.ndim(key) == 0 or (isinstance(key, tuple) and key in position)
+        key = [key] if single else list(key)
+        known = [_is_label(entry, position) for entry in key]
+        if key and all(known):
+            key = [position[entry] for entry in key]
+        for entry, is_known in zip(key, known, strict=True):
+            if not is_known and not isinstance(entry, int | np.integer | np.bool_):
+                raise ValueError(f"view {view!r}: column {entry!r} is not in X")
+    try:
+        found = row_positions(key, n_columns)
+    except (IndexError, TypeError) as error:
+        raise ValueError(
+            f"view {view!r}: its columns do not fit the {n_columns} columns of X: {error}"
+        ) from error
+    if len(found) == 0:
+        raise ValueError(f"view {view!r} has no columns")
+    return found
+
+
+def _is_label(entry: Any, position: Mapping[Any, int]) -> bool:
+    # True == 1, so a mask could be taken for the labels 0 and 1
+    is_mask = isinstance(entry, bool | np.bool_)
+    return isinstance(entry, Hashable) and not is_mask and entry in position

@@ -1,0 +1,110 @@
+"""Reading and checking stored kernels, one kernel and a few rows at a time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelquilt._messages import BoolArray, IndexArray
+
+Kernel = NDArray[Any]
+
+# Rows copied at a time, and the side of the tiles in which symmetry is checked: small enough for
+# the cache, large enough to hide the cost of a numpy call.
+_BLOCK = 256
+
+_REMEDY = "mark samples as absent with observed=, or repair the kernel"
+
+
+def as_kernels(K: Any) -> tuple[list[Kernel] | Kernel, np.dtype[Any]]:
+    """Return the kernels without reading them, and the type to use them in."""
+    if isinstance(K, Mapping):
+        raise ValueError("K is an array or a list of kernels; pass list(K.values()), names=list(K)")
+    kernels = [np.asanyarray(k) for k in K] if isinstance(K, list | tuple) else np.atleast_1d(K)
+    if len(kernels) == 0:
+        raise ValueError("a KernelStack needs at least one kernel")
+    shapes = {kernel.shape for kernel in kernels}
+    if len(shapes) > 1:
+        raise ValueError(f"kernels must have the same shape, got {sorted(shapes)}")
+    shape = shapes.pop()
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(
+            "K must have shape (M, n_rows, n_cols), kernels first, or be a list of M 2-D arrays; "
+            f"got kernels of shape {shape}"
+        )
+    types = {kernel.dtype for kernel in kernels}
+    refused = [str(kind) for kind in types if kind.kind not in "fiub"]
+    if refused:
+        raise ValueError(f"kernels must hold real numbers, got dtype {', '.join(refused)}")
+    single = all(kind == np.float32 for kind in types)
+    return kernels, np.dtype(np.float32 if single else np.float64)
+
+
+def all_nan(kernel: Kernel, square: bool) -> BoolArray:
+    """Find the rows that are entirely NaN; only rows whose first cell looked at is NaN are read."""
+    if kernel.dtype.kind != "f":
+        return np.zeros(len(kernel), dtype=bool)
+    # In a square kernel the column of an absent sample is NaN too, the diagonal of others is not.
+    found = np.isnan(np.diagonal(kernel) if square else kernel[:, 0])
+    for row in np.flatnonzero(found):
+        found[row] = np.isnan(kernel[row]).all()
+    return np.asarray(found)
+
+
+def copy_entries(
+    kernel: Kernel, rows: IndexArray | None, cols: IndexArray | None, out: Kernel
+) -> None:
+    """Copy ``kernel[rows][:, cols]`` (None: all) to `out`, a few rows at a time."""
+    for start in range(0, len(out), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        strip = kernel[part] if rows is None else kernel[rows[part]]
+        out[part] = strip if cols is None else np.take(strip, cols, axis=1)
+
+
+def zero_where_absent(kernel: Kernel, present: BoolArray) -> bool:
+    """Whether the rows and columns of absent samples of a square kernel are zero."""
+    absent = np.flatnonzero(~present)
+    return len(absent) == 0 or not (
+        any(kernel[i].any() for i in absent)
+        or any(
+            np.take(kernel[i : i + _BLOCK], absent, axis=1).any()
+            for i in range(0, len(kernel), _BLOCK)
+        )
+    )
+
+
+def check_kernel(kernel: Kernel, name: str) -> None:
+    """Check that a square kernel is finite and symmetric, reading it once."""
+    n = len(kernel)
+    asymmetry = np.zeros((), dtype=kernel.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for i in range(0, n, _BLOCK):
+            for j in range(i, n, _BLOCK):
+                rows, cols = slice(i, i + _BLOCK), slice(j, j + _BLOCK)
+                difference = kernel[rows, cols] - kernel[cols, rows].T
+                np.abs(difference, out=difference)
+                # NaN and inf of either side come through the difference and the maximum
+                asymmetry = np.maximum(asymmetry, difference.max())
+    if asymmetry == 0:
+        return
+    if not np.isfinite(asymmetry):
+        check_finite(kernel, name)
+    largest = max(kernel.max(), -kernel.min())
+    tolerance = 1e-4 if kernel.dtype == np.float32 else 1e-6
+    if asymmetry > tolerance * largest:
+        raise ValueError(
+            f"kernel {name!r} of {n} samples is not symmetric: entries (i, j) and (j, i) differ "
+            f"by up to {asymmetry:.3g}, the largest entry is {largest:.3g}; "
+            "use (K + K.T) / 2 if this is rounding"
+        )
+
+
+def check_finite(kernel: Kernel, name: str, remedy: str = _REMEDY) -> None:
+    """Check that a kernel is finite; `remedy` is what the message advises."""
+    bad = ~np.isfinite(kernel)
+    if bad.any():
+        raise ValueError(
+            f"kernel {name!r} has {bad.sum()} entries that are NaN or inf between observed "
+            f"samples, in {bad.any(axis=1).sum()} of {len(kernel)} rows; {remedy}"
+        )

@@ -1,0 +1,151 @@
+"""A study of methods on the user's own data."""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+
+import numpy as np
+
+from kernelquilt.experiments.methods import METHODS
+from kernelquilt.experiments.own_data.describe import FEW_IN_CLASS, MANY_SAMPLES
+from kernelquilt.experiments.own_data.files import DataFileError, UserData
+from kernelquilt.experiments.study.protocol import DataSet, ProtocolError, Study
+
+PROTOCOL = "compare"
+METRICS = ("accuracy", "balanced_accuracy", "f1", "mcc", "auc")
+DEFAULT_METHODS = (
+    "quilt",
+    "late fusion",
+    "observed fraction",
+    "zero SVC",
+    "kNN SVC",
+    "HGB",
+    "complete only",
+    "majority",
+)
+SLOW_METHODS = ("quilt",)  # left out by default where there are many samples
+TRAIN_SHARE = 0.6
+LARGEST_FOLDS = 5
+
+
+def comparison_study(
+    data: UserData,
+    *,
+    methods: Sequence[str] | None = None,
+    ratios: Sequence[float] = (),
+    mechanism: str = "mcar",
+    repetitions: int = 10,
+    metric: str = "accuracy",
+) -> Study:
+    """Return the study that compares methods on a data set.
+
+    Parameters
+    ----------
+    data : UserData
+        With labels.
+    methods : sequence of str or None, default=None
+        Names in `kernelquilt.experiments.methods.METHODS`; by default those that are worth a try.
+    ratios : sequence of float, default=()
+        Shares of the views that are made absent, in addition to those that are; by default the
+        data are taken as they are.
+    mechanism : str, default="mcar"
+        How views are made absent, see `make_absent`.
+    repetitions : int, default=10
+        Random splits into training and test samples.
+    metric : str, default="accuracy"
+        One of `METRICS`.
+
+    Returns
+    -------
+    study : Study
+        Its name has a digest of the data, so that equal names of files do not mix.
+
+    Raises
+    ------
+    DataFileError
+        If the data have no labels, or too few samples of a class.
+    ProtocolError
+        If there is no such method.
+    """
+    smallest = _smallest_class(data)
+    notes = list(data.notes)
+    if methods is None:
+        chosen = list(DEFAULT_METHODS)
+        if len(data.views) > MANY_SAMPLES:
+            chosen = [name for name in chosen if name not in SLOW_METHODS]
+            notes.append(
+                f"{', '.join(SLOW_METHODS)} left out: slow with {len(data.views)} samples; "
+                "name it in the methods to have it"
+            )
+    else:
+        chosen = list(dict.fromkeys(methods))
+    for name in chosen:
+        check_name(name, METHODS, "method")
+    notes.append(
+        f"{TRAIN_SHARE:.0%} of the samples train, the others test; parameters are tuned by the "
+        "accuracy in cross-validation within the training samples"
+    )
+    if ratios:
+        notes.append(f"Views are made absent by the mechanism {mechanism!r}")
+    return Study(
+        protocol=PROTOCOL,
+        name="-".join([data.name, *([mechanism] if ratios else []), _digest(data)]),
+        title=f"{data.name}: {len(data.views)} samples, {data.views.shape[1]} views",
+        datasets=[DataSet(data.name)],
+        methods=chosen,
+        diagnostics=[name for name in chosen if METHODS[name].leaky],
+        axis="ratio" if ratios else "none",
+        settings=list(dict.fromkeys(ratios)) or ["as is"],
+        repetitions=repetitions,
+        problem={
+            "kernels": "median_gaussian",
+            "train": TRAIN_SHARE,
+            "mask": {"mechanism": mechanism},
+            "scale": "mean_diagonal",
+            "seeds": [_digest(data)],  # the name of the file changes nothing
+        },
+        grid={"C": [0.1, 1.0, 10.0, 100.0]},
+        folds=min(LARGEST_FOLDS, int(TRAIN_SHARE * smallest)),
+        metric=metric,
+        pooled=not ratios,
+        notes=notes,
+    )
+
+
+def check_name(name: str, known: Collection[str], kind: str) -> None:
+    """Raise `ProtocolError` with the nearest names if `name` is not a known one.
+
+    Parameters
+    ----------
+    name : str
+    known : collection of str
+    kind : str
+        What it names, such as ``"method"``.
+    """
+    if name in known:
+        return
+    near = get_close_matches(name, list(known), n=3, cutoff=0.5)
+    shown = " or ".join(map(repr, near))
+    remedy = f"did you mean {shown}?" if near else f"there are {', '.join(known)}"
+    raise ProtocolError(f"there is no {kind} {name!r}; {remedy}")
+
+
+def _smallest_class(data: UserData) -> int:
+    names, counts = np.unique(data.labels(), return_counts=True)
+    smallest = int(counts.min())
+    if smallest < FEW_IN_CLASS:
+        raise DataFileError(
+            f"class {str(names[counts.argmin()])!r} of {data.name} has {smallest} samples, fewer "
+            f"than {FEW_IN_CLASS}; join it with another class or leave its samples out"
+        )
+    return smallest
+
+
+def _digest(data: UserData) -> str:
+    found = hashlib.sha256()
+    for name in data.views.names:
+        block = data.views[name]
+        found.update(f"{name}{block.shape}".encode())
+        found.update(block.tobytes())
+    found.update("\n".join(map(str, data.labels())).encode())
+    return found.hexdigest()[:8]

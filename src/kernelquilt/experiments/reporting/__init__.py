@@ -1,0 +1,1 @@
+"""Telling it: statistics, tables, figures, pages."""

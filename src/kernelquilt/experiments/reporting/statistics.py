@@ -1,0 +1,309 @@
+"""Tests of whether one method beats another, after Demsar (2006).
+
+Scores are paired: entry by entry, those of all methods come from the same repetition or data set.
+J. Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7 (2006).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from kernelquilt._messages import FloatArray
+
+# differences that are smaller, relative to the largest score, come from rounding
+_ROUNDING = 1e-12
+_DIGITS_OF_RANKS = 10
+_MOST_EXACT = 50
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods against one of them.
+
+    Attributes
+    ----------
+    reference : int
+        The method that the others are compared with.
+    differences : ndarray of shape (n_methods,)
+        Mean of the score minus that of the reference.
+    t_p_values, wilcoxon_p_values : ndarray of shape (n_methods,)
+        Two-sided p-values after Holm's correction, nan at the reference.
+    """
+
+    reference: int
+    differences: FloatArray
+    t_p_values: FloatArray
+    wilcoxon_p_values: FloatArray
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Ranks of methods over data sets.
+
+    Attributes
+    ----------
+    average_ranks : ndarray of shape (n_methods,)
+        The best method of a data set has rank 1; equal scores share their ranks.
+    statistic, p_value : float
+        Friedman's chi-squared, corrected for equal ranks, and its p-value.
+    critical_difference : float
+        Nemenyi's: average ranks that are further apart differ significantly.
+    n_datasets : int
+    level : float
+        Significance level of the critical difference.
+    """
+
+    average_ranks: FloatArray
+    statistic: float
+    p_value: float
+    critical_difference: float
+    n_datasets: int
+    level: float
+
+
+def paired_differences(scores: ArrayLike, reference: int) -> FloatArray:
+    """Return the scores minus those of a method, zero where only rounding tells them apart.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_methods, n)
+    reference : int
+
+    Returns
+    -------
+    differences : ndarray of shape (n_methods, n)
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    differences = values - values[reference]
+    noise = _ROUNDING * np.max(np.abs(values), initial=0.0)
+    return np.where(np.abs(differences) <= noise, 0.0, differences)
+
+
+def t_p_value(differences: ArrayLike) -> float:
+    """Return the two-sided p-value of the paired t-test.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n,)
+
+    Returns
+    -------
+    p_value : float
+        1 if all differences are zero, 0 if they are otherwise equal; nan of fewer than 2.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if len(values) < 2:
+        return np.nan
+    mean, error = float(values.mean()), float(stats.sem(values))
+    if error <= _ROUNDING * abs(mean):
+        return float(mean == 0)
+    return float(2 * stats.t.sf(abs(mean) / error, len(values) - 1))
+
+
+def wilcoxon_p_value(differences: ArrayLike) -> float:
+    """Return the two-sided p-value of Wilcoxon's signed-rank test without the zero differences.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n,)
+
+    Returns
+    -------
+    p_value : float
+        Exact for up to 50 differences, equal sizes sharing their ranks, otherwise of the normal
+        approximation; 1 if all differences are zero, nan if there are fewer than 2.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if len(values) < 2:
+        return np.nan
+    values = values[values != 0]
+    if not len(values):
+        return 1.0
+    # sizes that only rounding tells apart share their rank
+    values = np.round(values / np.abs(values).max(), _DIGITS_OF_RANKS)
+    if len(values) > _MOST_EXACT:
+        return float(stats.wilcoxon(values, method="approx").pvalue)
+    # twice the ranks, which are whole numbers, and how many of the 2^n signs give each sum
+    ranks = np.rint(2 * stats.rankdata(np.abs(values))).astype(int)
+    counts = np.ones(1)
+    for rank in ranks:
+        counts = np.append(counts, np.zeros(rank)) + np.append(np.zeros(rank), counts)
+    positive = int(ranks[values > 0].sum())
+    tail = min(positive, int(ranks.sum()) - positive)
+    return float(min(1.0, 2 * counts[: tail + 1].sum() / counts.sum()))
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Return p-values after Holm's step-down correction; nan stay nan and do not count.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (n,)
+
+    Returns
+    -------
+    corrected : ndarray of shape (n,)
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    corrected = np.full(len(values), np.nan)
+    order = np.argsort(values)[: np.count_nonzero(~np.isnan(values))]
+    factors = np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(factors * values[order]), 1.0)
+    return corrected
+
+
+def best_method(means: ArrayLike, *, higher_is_better: bool = True) -> int:
+    """Return the position of the best mean, nan left aside.
+
+    Parameters
+    ----------
+    means : array-like of shape (n_methods,)
+        At least one is not nan.
+    higher_is_better : bool, default=True
+
+    Returns
+    -------
+    position : int
+    """
+    return int(np.nanargmax(means) if higher_is_better else np.nanargmin(means))
+
+
+def compare_with(scores: ArrayLike, reference: int) -> Comparison:
+    """Compare every method with one of them.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_methods, n)
+    reference : int
+
+    Returns
+    -------
+    comparison : Comparison
+    """
+    differences = paired_differences(scores, reference)
+    others = np.arange(len(differences)) != reference
+    p_values = np.full((2, len(differences)), np.nan)
+    for row, test in zip(p_values, (t_p_value, wilcoxon_p_value), strict=True):
+        row[others] = holm([test(values) for values in differences[others]])
+    return Comparison(reference, differences.mean(axis=1), *p_values)
+
+
+def win_tie_loss(
+    differences: ArrayLike,
+    p_values: ArrayLike,
+    *,
+    level: float,
+    tolerance: float = 0.0,
+    higher_is_better: bool = True,
+) -> NDArray[np.int64]:
+    """Count the data sets on which methods win, tie and lose against another one.
+
+    A tie is a data set whose difference is at most `tolerance` in size or has a p-value above
+    `level`; where the p-value is nan, as with one repetition, the difference alone decides.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n_methods, n_datasets)
+        Mean scores minus those of the other method.
+    p_values : array-like of shape (n_methods, n_datasets)
+    level : float
+    tolerance : float, default=0.0
+    higher_is_better : bool, default=True
+
+    Returns
+    -------
+    counts : ndarray of shape (n_methods, 3)
+    """
+    gains = np.asarray(differences, dtype=np.float64) * (1 if higher_is_better else -1)
+    tie = (np.abs(gains) <= tolerance) | (np.asarray(p_values) > level)
+    outcomes = [~tie & (gains > 0), tie, ~tie & (gains < 0)]
+    return np.stack([outcome.sum(axis=1) for outcome in outcomes], axis=1)
+
+
+def rank_methods(
+    scores: ArrayLike, *, level: float = 0.05, higher_is_better: bool = True
+) -> Ranking:
+    """Rank methods over data sets, with the tests of Friedman and Nemenyi.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_methods, n_datasets)
+        At least one method and one data set, no nan.
+    level : float, default=0.05
+        Of the critical difference.
+    higher_is_better : bool, default=True
+
+    Returns
+    -------
+    ranking : Ranking
+        With p-value 1 if the methods are equal on all data sets, nan if there is one method.
+    """
+    values = np.asarray(scores, dtype=np.float64) * (-1 if higher_is_better else 1)
+    largest = np.max(np.abs(values), initial=0.0) or 1.0
+    values = np.asarray(np.round(values / largest, _DIGITS_OF_RANKS))  # no ranks of rounding
+    n_methods, n_datasets = values.shape
+    ranks = stats.rankdata(values, axis=0)
+    average = ranks.mean(axis=1)
+    if n_methods < 2:
+        return Ranking(average, np.nan, np.nan, np.nan, n_datasets, level)
+    # the variance of the ranks that are there, which equal ranks make smaller
+    spread = np.sum((ranks - (n_methods + 1) / 2) ** 2)
+    between = n_datasets * np.sum((average - (n_methods + 1) / 2) ** 2)
+    statistic = n_datasets * (n_methods - 1) * between / spread if spread > 0 else 0.0
+    quantile = stats.studentized_range.ppf(1 - level, n_methods, np.inf) / np.sqrt(2)
+    critical = quantile * np.sqrt(n_methods * (n_methods + 1) / (6 * n_datasets))
+    p_value = float(stats.chi2.sf(statistic, n_methods - 1))
+    return Ranking(average, float(statistic), p_value, float(critical), n_datasets, level)
+
+
+def indistinct_groups(average_ranks: ArrayLike, critical_difference: float) -> list[list[int]]:
+    """Return the largest groups of methods whose average ranks do not differ significantly.
+
+    Parameters
+    ----------
+    average_ranks : array-like of shape (n_methods,)
+    critical_difference : float
+
+    Returns
+    -------
+    groups : list of list of int
+        Positions of at least two methods each, best rank first.
+    """
+    ranks = np.asarray(average_ranks, dtype=np.float64)
+    order = np.argsort(ranks, kind="stable")
+    groups: list[list[int]] = []
+    last_end = 0
+    for start, method in enumerate(order):
+        end = int(np.count_nonzero(ranks[order] <= ranks[method] + critical_difference))
+        if end > max(last_end, start + 1):
+            groups.append([int(position) for position in order[start:end]])
+            last_end = end
+    return groups
+
+
+def mean_interval(
+    differences: ArrayLike, *, confidence: float = 0.95
+) -> tuple[float, float, float]:
+    """Return the mean and its t confidence interval.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n,)
+        Such as one mean difference per data set.
+    confidence : float, default=0.95
+
+    Returns
+    -------
+    mean, low, high : float
+        nan where there are too few differences.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if not len(values):
+        return np.nan, np.nan, np.nan
+    mean = float(values.mean())
+    if len(values) < 2:
+        return mean, np.nan, np.nan
+    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values))
+    return mean, mean - half, mean + half

@@ -1,0 +1,1 @@
+"""Doing it: the runner, the store, one cell."""

@@ -1,0 +1,274 @@
+"""One cell of a completion study: tune on some samples, complete the kernels of others, measure.
+
+`Study.problem` has ``partition``:
+
+- ``"published"``: the file has partitions and masks, and the repetition is the number of the
+  partition. Samples ``tr_idx (R, n_0)`` have all kernels and belong to both parts, ``val_idx`` are
+  for tuning and ``test_idx`` for testing; ``observed_val`` and ``observed_test``, of shape
+  (samples, kernels, levels) or with the partition in front, say what these have. The setting is
+  the number of kernels that each of them lacks, which tells the level.
+- ``"drawn"``: a share ``tuning`` of the samples is for tuning, the others for testing, and a share
+  ``complete`` of each part has all kernels. The others lack as many kernels as the setting says if
+  the axis is ``"missing"``, or each kernel with that probability if it is ``"ratio"``.
+
+Kernels are ``K (M, n, n)`` of the file. `DataSet.options` may instead have
+
+- ``kernels``: what is computed of each view ``view_0``, ``view_1``, ... of the file, see
+  `kernelquilt.experiments.study.problems.KERNELS`; samples whose kernel values are all zero in a
+  view are left out;
+- ``toy``: ``{kind, n_samples, views}``, kernels that `make_toy_kernels` draws anew in each
+  repetition; there is no file. ``views`` are the numbers of those to keep, all by default.
+"""
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.views import MultiView
+from kernelquilt.datasets import make_absent, make_toy_kernels
+from kernelquilt.experiments.methods.completers import COMPLETERS, Completer
+from kernelquilt.experiments.running.evaluate import finished_row
+from kernelquilt.experiments.running.store import Row
+from kernelquilt.experiments.study.completion_measures import (
+    RANK,
+    heterogeneity,
+    nonlinearity,
+    spectra,
+)
+from kernelquilt.experiments.study.problems import KERNELS, seed_of
+from kernelquilt.experiments.study.protocol import Cell, DataSet, ProtocolError
+from kernelquilt.experiments.study.sources import DataDirectory, DataMissingError
+from kernelquilt.kernels.view_kernels import ViewKernels
+from kernelquilt.metrics import average_relative_error
+
+Archive = Mapping[str, Any]
+PUBLISHED = ("tr_idx", "val_idx", "test_idx", "observed_val", "observed_test")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Samples whose kernels are to be completed.
+
+    Attributes
+    ----------
+    K : ndarray of shape (M, n, n)
+        True kernels.
+    observed : ndarray of bool of shape (n, M)
+    """
+
+    K: FloatArray
+    observed: BoolArray
+
+    @property
+    def stack(self) -> KernelStack:
+        """The kernels with NaN where they are absent, all that a completer may see."""
+        seen = (self.observed[:, None] & self.observed).transpose(2, 0, 1)
+        return KernelStack(np.where(seen, self.K, np.nan), self.observed)
+
+    @property
+    def leaky_stack(self) -> KernelStack:
+        """The same with the truth behind the mask, for diagnostics."""
+        return KernelStack(self.K, self.observed)
+
+    def with_first_complete(self) -> "Part":
+        """Return the same with the first kernel complete."""
+        first = np.arange(self.observed.shape[1]) == 0
+        return Part(self.K, self.observed | first)
+
+
+@dataclass(frozen=True)
+class CompletionProblem:
+    """Kernels to complete.
+
+    Attributes
+    ----------
+    tuning, test : Part
+    spectra : ndarray of shape (M, n)
+        Eigenvalues of the kernels of all samples, the largest first.
+    """
+
+    tuning: Part
+    test: Part
+    spectra: FloatArray
+
+
+def read_archive(dataset: DataSet, load: Any) -> Archive:
+    """Return the arrays of a data set; none if its kernels are drawn.
+
+    Parameters
+    ----------
+    dataset : DataSet
+    load : DataDirectory
+
+    Returns
+    -------
+    archive : mapping of str to ndarray
+
+    Raises
+    ------
+    DataMissingError
+        If the file is not there or has no kernels.
+    """
+    if "toy" in dataset.options:
+        return {}
+    if not isinstance(load, DataDirectory):
+        raise ProtocolError("completion needs kernels of a data directory")
+    with load.open(dataset) as stored:
+        archive = dict(stored)
+    needed = "view_0" if "kernels" in dataset.options else "K"
+    if needed not in archive:
+        raise DataMissingError(f"{dataset.name}: {dataset.filename} has no entry {needed!r}")
+    return archive
+
+
+def make_completion_problem(cell: Cell, archive: Archive) -> CompletionProblem:
+    """Return the problem of a cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        Cells that differ only in the method have the same problem.
+    archive : mapping of str to ndarray
+        From `read_archive`.
+
+    Returns
+    -------
+    problem : CompletionProblem
+    """
+    K = _kernels(cell, archive)
+    make_part = _published if cell.study.problem["partition"] == "published" else _drawn
+    tuning, test = (make_part(cell, K, archive, name) for name in ("val", "test"))
+    return CompletionProblem(tuning, test, spectra(K))
+
+
+def complete(cell: Cell, problem: CompletionProblem) -> Row:
+    """Run one completer on a problem.
+
+    Parameters
+    ----------
+    cell : Cell
+    problem : CompletionProblem
+        Of this cell.
+
+    Returns
+    -------
+    row : Row
+        With status "failed" and the message if the completer raised an error. Errors are fractions.
+    """
+    return finished_row(cell, partial(_completed, cell, problem))
+
+
+def _completed(cell: Cell, problem: CompletionProblem) -> dict[str, Any]:
+    method = COMPLETERS[cell.method]
+    begun = time.perf_counter()
+    parameters = _chosen(method, cell, problem.tuning)
+    completer = method.make(parameters)
+    tuned = time.perf_counter()
+    figures = _errors(completer, method, problem.test)
+    figures["train_seconds"] = time.perf_counter() - tuned
+    figures["search_seconds"] = tuned - begun
+    figures["n_test"] = float((~problem.test.observed).any(axis=1).sum())
+    if len(problem.spectra) > 1:
+        figures["heterogeneity"] = heterogeneity(problem.spectra)
+    if problem.spectra.shape[1] >= RANK:
+        figures["nonlinearity"] = nonlinearity(problem.spectra)
+    for name, attribute in (("iterations", "n_iter_"), ("converged", "converged_")):
+        if hasattr(completer, attribute):
+            figures[name] = float(getattr(completer, attribute))
+    return {"figures": figures, "parameters": parameters}
+
+
+def _chosen(method: Completer, cell: Cell, tuning: Part) -> dict[str, Any]:
+    """Return the parameters with the least error on the tuning part."""
+    candidates = method.candidates(cell.study.grid)
+    if len(candidates) == 1:
+        return candidates[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of candidates
+        errors = [
+            _errors(method.make(parameters), method, tuning)[cell.study.metric]
+            for parameters in candidates
+        ]
+    return candidates[int(np.argmin(errors))]
+
+
+def _errors(completer: Any, method: Completer, part: Part) -> dict[str, float]:
+    """Return the errors of a completer, which is fitted."""
+    if method.first_complete:
+        part = part.with_first_complete()
+    filled = completer.fit_transform(part.leaky_stack if method.leaky else part.stack).gram()
+    return {
+        "squared_relative_error": _error(part, filled, squared=True),
+        "average_relative_error": _error(part, filled, squared=False),
+    }
+
+
+def _error(part: Part, filled: FloatArray, *, squared: bool) -> float:
+    return average_relative_error(part.K, filled, part.observed, squared=squared) / 100
+
+
+def _kernels(cell: Cell, archive: Archive) -> FloatArray:
+    options = cell.dataset.options
+    if "toy" in options:
+        toy = options["toy"]
+        seed = seed_of(cell, with_setting=False) % 2**31
+        K = make_toy_kernels(toy["kind"], toy["n_samples"], random_state=seed).gram()
+        return np.asarray(K[toy.get("views", slice(None))])
+    if "kernels" in options:
+        count = sum(name.startswith("view_") and name[5:].isdigit() for name in archive)
+        views = MultiView([np.asarray(archive[f"view_{k}"], float) for k in range(count)])
+        K = ViewKernels(KERNELS[options["kernels"]]).fit_transform(views).gram()
+        # a sample without any content in a view has no relative error there
+        return _among(K, np.flatnonzero(K.any(axis=2).all(axis=0)))
+    return np.asarray(archive["K"], dtype=np.float64)
+
+
+def _published(cell: Cell, K: FloatArray, archive: Archive, name: str) -> Part:
+    absent = [key for key in PUBLISHED if key not in archive]
+    if absent:
+        raise ProtocolError(f"{cell.dataset.filename} has no entry {absent[0]!r}")
+    if cell.repetition >= len(archive["tr_idx"]):
+        raise ProtocolError(
+            f"{cell.dataset.filename} has {len(archive['tr_idx'])} partitions; "
+            "ask for that many repetitions at most"
+        )
+    complete, rest = (archive[key][cell.repetition] for key in ("tr_idx", f"{name}_idx"))
+    masks = np.asarray(archive[f"observed_{name}"], dtype=bool)
+    masks = masks[cell.repetition] if masks.ndim == 4 else masks
+    levels = np.flatnonzero(((~masks).sum(axis=1) == cell.setting).all(axis=0))
+    if not len(levels):
+        raise ProtocolError(
+            f"{cell.dataset.filename} has no masks with {cell.setting} kernels absent"
+        )
+    rows = np.concatenate([complete, rest]).astype(np.intp)
+    observed = np.ones((len(rows), len(K)), dtype=bool)
+    observed[len(complete) :] = masks[:, :, levels[0]]
+    return Part(_among(K, rows), observed)
+
+
+def _drawn(cell: Cell, K: FloatArray, archive: Archive, name: str) -> Part:
+    options = cell.study.problem
+    order = np.random.default_rng(seed_of(cell, with_setting=False)).permutation(K.shape[1])
+    tuning, test = np.split(order, [round(options["tuning"] * len(order))])
+    rows = tuning if name == "val" else test
+    by_ratio = cell.study.axis == "ratio"
+    stack = make_absent(
+        KernelStack(_among(K, rows)),
+        cell.setting if by_ratio else cell.setting / len(K),
+        mechanism="mcar" if by_ratio else "per_sample",
+        random_state=seed_of(cell, with_setting=True) % 2**31,
+    )
+    observed = stack.observed.copy()
+    observed[: round(options["complete"] * len(rows))] = True
+    return Part(stack.gram(), observed)
+
+
+def _among(K: FloatArray, rows: IndexArray) -> FloatArray:
+    return np.asarray(K[:, rows][:, :, rows])

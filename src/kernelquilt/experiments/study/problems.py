@@ -1,0 +1,296 @@
+"""From a data set, a setting and a repetition to one problem: kernels, features, labels.
+
+Every statistic (means of features, widths of kernels, centring, scaling) comes from observed
+training entries, and no test sample influences another. `Study.problem` may have
+
+- ``kernels``: what is computed of each view, see `KERNELS`; a dict of these by setting if the axis
+  is ``"kernels"``; a data set may have its own in ``options["kernels"]``;
+- ``channels``: true if each kernel is a channel of its own that can be absent; otherwise views are;
+- ``mask``: ``{mechanism = ...}`` of `make_absent`; the ratio is the setting if the axis is
+  ``"ratio"``, otherwise nothing is made absent; mechanism ``"block_test"`` takes one view, drawn at
+  random, from all test samples and makes ``ratio`` of the others absent in training;
+- ``standardize``: whether features are standardised (default true);
+- ``centre``: whether kernels are centred (default true);
+- ``scale``: ``"unit_diagonal"``, ``"unit_trace"``, ``"mean_diagonal"`` or ``"none"``;
+- ``train``: the share of training samples, or their number in each class, or ``"published"``; a
+  data set may have its own in ``options["train"]``;
+- ``seeds``: what the seeds of splits and masks are drawn from, in the place of the names of
+  protocol, study and data set;
+- ``most``: the number of samples above which a stratified part is drawn; a data set may have its
+  own in ``options["most"]``.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.transformer import ViewTransformer
+from kernelquilt.data.views import MultiView
+from kernelquilt.datasets import make_absent
+from kernelquilt.experiments.study.protocol import Cell, ProtocolError
+from kernelquilt.experiments.study.sources import Indices, Source
+from kernelquilt.kernels.functions import Gaussian, LatentSemantic, MedianGaussian, gaussian_bank
+from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
+from kernelquilt.kernels.view_kernels import ViewKernels
+
+Floats = NDArray[np.float64]
+Stacks = tuple[KernelStack, KernelStack]
+
+N_COORDINATES = 5  # of each kernel, for methods that need features where there are only kernels
+
+
+def polynomial_2(A: Floats, B: Floats) -> Floats:
+    """Return (a'b + 1)^2."""
+    return np.asarray((A @ B.T + 1) ** 2)
+
+
+def polynomial_3(A: Floats, B: Floats) -> Floats:
+    """Return (a'b + 1)^3."""
+    return np.asarray((A @ B.T + 1) ** 3)
+
+
+def unit_gaussian(A: Floats, B: Floats) -> Floats:
+    """Return exp(-|a - b|^2): half the mean squared distance of one standardised column is 1."""
+    squares = (A**2).sum(axis=1)[:, None] - 2 * A @ B.T + (B**2).sum(axis=1)
+    return np.asarray(np.exp(-np.maximum(squares, 0.0)))
+
+
+KERNELS: dict[str, Any] = {
+    "gaussian": Gaussian(),
+    "median_gaussian": MedianGaussian(),
+    "median_gaussian_raw": MedianGaussian(standardize=False),
+    "unit_gaussian": unit_gaussian,
+    "cosine": "cosine",
+    "linear": "linear",
+    "polynomial_2": polynomial_2,
+    "polynomial_3": polynomial_3,
+    "latent_semantic": LatentSemantic(),
+    "bank_20_linear": gaussian_bank(20, 2**-7, 2**7, spacing="linear"),
+    "bank_20_log": gaussian_bank(20, 2**-7, 2**7, spacing="log"),
+    "bank_3": [Gaussian(0.25), Gaussian(1.0), Gaussian(4.0)],
+    "three_kinds": ["linear", Gaussian(), polynomial_2],
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training and test samples of one split in one setting.
+
+    Attributes
+    ----------
+    train, test : MultiView or KernelStack
+        With views made absent; rows of one stack if the data are kernels.
+    complete : (train, test)
+        The same before views were made absent; only for leaky diagnostics.
+    y_train, y_test : ndarrays of shapes (n_train,) and (n_test,)
+    kernels : list or dict
+        Kernels of the views.
+    centre : bool
+    scale : str
+    standardize : bool
+    has_features : bool
+        Whether `train` has features that can be given to methods for features.
+    """
+
+    train: Any
+    test: Any
+    complete: tuple[Any, Any]
+    y_train: NDArray[Any]
+    y_test: NDArray[Any]
+    kernels: Any
+    centre: bool
+    scale: str
+    standardize: bool
+    has_features: bool
+
+    @cached_property
+    def stacks(self) -> Stacks:
+        """Kernels of training (n_train, n_train) and test samples (n_test, n_train)."""
+        return self._prepared(self.train, self.test)
+
+    @cached_property
+    def leaky_stacks(self) -> Stacks:
+        """The same with the entries that should be absent behind the mask, for diagnostics."""
+        train, test = self._prepared(*self.complete)
+        masked = self.stacks
+        return (
+            train._with_observed(masked[0].observed),
+            test._with_observed(masked[1].observed),
+        )
+
+    @cached_property
+    def features(self) -> tuple[Floats, Floats]:
+        """Features (n_train, d) and (n_test, d), NaN where absent.
+
+        Where there are only kernels, or where one table of features gives several channels, the
+        leading coordinates of each kernel's empirical map take the place of the features.
+        """
+        if self.has_features:
+            return _joined(self.train), _joined(self.test)
+        return _coordinates(*self.stacks)
+
+    def _prepared(self, train: Any, test: Any) -> Stacks:
+        if isinstance(train, MultiView):
+            cells = SimpleImputer(keep_empty_features=True)
+            scaler = StandardScaler() if self.standardize else FunctionTransformer()
+            transformer = ViewTransformer(make_pipeline(cells, scaler))
+            maker = ViewKernels(self.kernels)
+            train = maker.fit_transform(transformer.fit_transform(train))
+            test = maker.transform(transformer.transform(test))
+        steps: list[Any] = [CentreKernels()] if self.centre else []
+        if self.scale in ("unit_diagonal", "unit_trace"):
+            steps.append(ScaleKernels(self.scale))
+        elif self.scale == "mean_diagonal":
+            steps.append(ScaleKernels("unit_trace"))
+        for step in steps:
+            train, test = step.fit_transform(train), step.transform(test)
+        if self.scale == "mean_diagonal":
+            counts = train.observed.sum(axis=0)
+            train, test = _scaled(train, counts), _scaled(test, counts)
+        return train, test
+
+
+def make_problem(cell: Cell, source: Source) -> Problem:
+    """Return the problem of a cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        Cells that differ only in the method have the same problem.
+    source : Source
+
+    Returns
+    -------
+    problem : Problem
+    """
+    options = cell.study.problem
+    data, y = source.data, source.y
+    kernels = _kernels_of(cell)
+    has_features = isinstance(data, MultiView) and not options.get("channels", False)
+    if isinstance(data, MultiView) and options.get("channels", False):
+        data, kernels = _channels(data, kernels)
+    train, test = _split(cell, source)
+    complete = data[train], data[test]
+    masked = _masked(cell, data, train, test)
+    return Problem(
+        *masked,
+        complete=complete,
+        y_train=y[train],
+        y_test=y[test],
+        kernels=kernels,
+        centre=options.get("centre", True),
+        scale=options.get("scale", "unit_diagonal"),
+        standardize=options.get("standardize", True),
+        has_features=has_features,
+    )
+
+
+def seed_of(cell: Cell, *, with_setting: bool) -> int:
+    """Return the seed of a split, or with the setting that of a mask.
+
+    The split of a repetition is the same in all settings.
+    """
+    own = [cell.study.protocol, cell.study.name, cell.dataset.name]
+    parts = [*cell.study.problem.get("seeds", own), cell.repetition, cell.seed]
+    return crc32("/".join(map(str, [*parts, cell.setting] if with_setting else parts)).encode())
+
+
+def _kernels_of(cell: Cell) -> Any:
+    options = cell.study.problem
+    chosen = cell.dataset.options.get("kernels", options.get("kernels", "gaussian"))
+    if cell.study.axis == "kernels":
+        chosen = chosen[cell.setting] if isinstance(chosen, dict) else cell.setting
+    if isinstance(chosen, dict):
+        return {view: _kernel(name) for view, name in chosen.items()}
+    return _kernel(chosen)
+
+
+def _kernel(name: str) -> Any:
+    if name not in KERNELS:
+        raise ProtocolError(f"there are no kernels {name!r}; there are {', '.join(KERNELS)}")
+    return KERNELS[name]
+
+
+def _channels(data: MultiView, kernels: Any) -> tuple[MultiView, dict[str, Any]]:
+    """Return a view of its own for each kernel of each view."""
+    blocks, functions, columns = {}, {}, []
+    for p, view in enumerate(data.names):
+        own = kernels[view] if isinstance(kernels, dict) else kernels
+        for k, function in enumerate(own if isinstance(own, list) else [own]):
+            blocks[f"{view}_{k}"], functions[f"{view}_{k}"] = data[view], function
+            columns.append(p)
+    return MultiView(blocks, data.observed[:, columns]), functions
+
+
+def _split(cell: Cell, source: Source) -> tuple[Indices, Indices]:
+    options = {**cell.study.problem, **cell.dataset.options}
+    share = options.get("train", 0.6)
+    if share == "published":
+        if source.published is None:
+            raise ProtocolError(f"{cell.dataset.name} has no published split")
+        return source.published
+    y, seed = source.y, seed_of(cell, with_setting=False)
+    rows = np.arange(len(y))
+    most = options.get("most")
+    if most is not None and len(y) > most:
+        rows, _ = train_test_split(rows, train_size=most, stratify=y, random_state=seed)
+    if isinstance(share, int):
+        share *= len(np.unique(y))
+    train, test = train_test_split(rows, train_size=share, stratify=y[rows], random_state=seed)
+    return np.sort(train), np.sort(test)
+
+
+def _masked(cell: Cell, data: Any, train: Indices, test: Indices) -> tuple[Any, Any]:
+    options = cell.study.problem.get("mask")
+    if options is None or cell.setting == "as is":
+        return data[train], data[test]
+    mechanism = options["mechanism"]
+    ratio = cell.setting if cell.study.axis == "ratio" else options["ratio"]
+    seed = seed_of(cell, with_setting=True) % 2**31
+    if mechanism == "block_test":
+        rng = np.random.default_rng(seed)
+        lost = rng.integers(data.shape[1])
+        observed = data.observed[test]
+        observed[:, lost] &= observed.sum(axis=1) == 1
+        kept = data[test]
+        views = MultiView({name: kept[name] for name in kept.names}, observed)
+        return make_absent(data[train], ratio, mechanism="mcar", random_state=seed), views
+    masked = make_absent(data, ratio, mechanism=mechanism, random_state=seed)
+    return masked[train], masked[test]
+
+
+def _scaled(stack: KernelStack, factors: NDArray[Any]) -> KernelStack:
+    K = stack.gram() * factors[:, None, None]
+    diag = None if stack.diag is None else stack.diag * factors[:, None]
+    return KernelStack(K, stack.observed, names=stack.names, diag=None if stack.square else diag)
+
+
+def _joined(data: MultiView) -> Floats:
+    absent = ~data.observed
+    blocks = [np.where(absent[:, [p]], np.nan, data[name]) for p, name in enumerate(data.names)]
+    return np.column_stack(blocks)
+
+
+def _coordinates(train: KernelStack, test: KernelStack) -> tuple[Floats, Floats]:
+    parts = []
+    K_train, K_test = train.gram(), test.gram()
+    for p, (square, rows) in enumerate(zip(K_train, K_test, strict=True)):
+        known, new = train.observed[:, p], test.observed[:, p]
+        count = min(N_COORDINATES, int(known.sum()))
+        values, vectors = np.linalg.eigh(square[np.ix_(known, known)])
+        values, vectors = values[-count:], vectors[:, -count:]
+        axes = vectors / np.sqrt(np.maximum(values, 1e-12 * max(values.max(initial=0.0), 1e-300)))
+        pair = np.full((len(train), count), np.nan), np.full((len(test), count), np.nan)
+        pair[0][known] = square[np.ix_(known, known)] @ axes
+        pair[1][new] = rows[np.ix_(new, known)] @ axes
+        parts.append(pair)
+    return np.column_stack([a for a, _ in parts]), np.column_stack([b for _, b in parts])

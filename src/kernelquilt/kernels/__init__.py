@@ -1,0 +1,1 @@
+"""From views to kernels, and from kernels to kernels."""

@@ -1,0 +1,350 @@
+"""Kernel functions of two blocks of samples, for use in `ViewKernels` or on their own.
+
+A kernel function is any callable ``k(A, B)`` that returns the (len(A), len(B)) similarities. The
+ones here are fitted first, with the training samples that have the view and their weights.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import svd
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from kernelquilt._messages import FloatArray
+from kernelquilt.kernels.median import pair_median
+
+_CHUNK = 256
+_MEDIAN_SAMPLES = 2000
+
+
+class Gaussian(BaseEstimator):
+    """Gaussian kernel whose width follows the spread of the training samples.
+
+    ``k(a, b) = exp(-|a - b|^2 / (2 width^2))``, where the width is `scale` times the weighted mean
+    distance ``sum_ij w_i w_j |a_i - a_j| / (sum_i w_i)^2`` over all pairs of training samples,
+    each sample with itself included: repeating a sample is then the same as doubling its weight.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Width in units of the mean distance.
+
+    Attributes
+    ----------
+    width_ : float
+        The width; 1.0 if all training samples are equal.
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+
+    @property
+    def name(self) -> str:
+        """Short name, such as ``gaussian_0.25``."""
+        return f"gaussian_{self.scale:g}"
+
+    def fit(self, A: FloatArray, sample_weight: FloatArray | None = None) -> "Gaussian":
+        """Set the width.
+
+        Parameters
+        ----------
+        A : ndarray of shape (n_samples, n_columns)
+        sample_weight : ndarray of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : Gaussian
+        """
+        return self.fit_mean_distance(mean_distance(A, sample_weight))
+
+    def fit_mean_distance(self, mean: float) -> "Gaussian":
+        """Set the width from the mean distance, which several kernels can share.
+
+        Parameters
+        ----------
+        mean : float
+            From `mean_distance`.
+
+        Returns
+        -------
+        self : Gaussian
+        """
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale of Gaussian must be positive and finite, got {self.scale!r}")
+        self.width_ = float(self.scale * mean) or 1.0
+        return self
+
+    def __call__(self, A: FloatArray, B: FloatArray | None = None) -> FloatArray:
+        """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
+        return self.of_squared_distances(squared_distances(A, A if B is None else B))
+
+    def of_squared_distances(
+        self, squared: FloatArray, out: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the similarities at given squared distances.
+
+        Parameters
+        ----------
+        squared : ndarray of shape (n, m)
+            Squared distances.
+        out : ndarray of shape (n, m), default=None
+            Where to write the result; may be `squared` itself.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        """
+        check_is_fitted(self, "width_")
+        exponent = np.multiply(squared, -0.5 / self.width_**2, out=out)
+        return np.exp(exponent, out=exponent)
+
+
+class MedianGaussian(BaseEstimator):
+    """Gaussian kernel of standardised columns whose width is the median distance.
+
+    ``k(a, b) = exp(-|a - b|^2 / (scale^2 median))``, with the median of the squared distances over
+    all pairs of training samples. Needs no preprocessing, which makes it a good default.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Width in units of the square root of the median.
+    standardize : bool, default=True
+        Whether columns are centred and divided by their standard deviation.
+
+    Attributes
+    ----------
+    mean_, deviation_ : ndarrays of shape (n_columns,)
+        What columns are centred and divided by; 0 and 1 if they are not standardised.
+    squared_width_ : float
+        What squared distances are divided by. With more than 2000 training samples the median
+        is that of 2000 of them, evenly spaced.
+    """
+
+    def __init__(self, scale: float = 1.0, *, standardize: bool = True) -> None:
+        self.scale = scale
+        self.standardize = standardize
+
+    @property
+    def name(self) -> str:
+        """Short name, such as ``median_gaussian_1``."""
+        return f"median_gaussian_{self.scale:g}"
+
+    def fit(self, A: FloatArray, sample_weight: FloatArray | None = None) -> "MedianGaussian":
+        """Set location, scale and width.
+
+        Parameters
+        ----------
+        A : ndarray of shape (n_samples, n_columns)
+        sample_weight : ndarray of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : MedianGaussian
+        """
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(
+                f"scale of MedianGaussian must be positive and finite, got {self.scale!r}"
+            )
+        weight = np.ones(len(A)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        kept = np.flatnonzero(weight > 0) if weight.any() else np.arange(len(A))
+        A, weight = A[kept], weight[kept] if weight.any() else np.ones(len(A))
+        self.mean_, self.deviation_ = np.zeros(A.shape[1]), np.ones(A.shape[1])
+        if self.standardize:
+            share = weight / weight.sum()
+            self.mean_ = share @ A
+            deviation = np.sqrt(share @ np.square(A - self.mean_))
+            # what is left of a constant column is rounding
+            constant = deviation <= 1e-12 * np.abs(self.mean_)
+            self.deviation_ = np.where(constant | (deviation == 0), 1.0, deviation)
+        step = -(-len(A) // _MEDIAN_SAMPLES)
+        standard = self._standardised(A[::step])
+        median = pair_median(squared_distances(standard, standard), weight[::step])
+        self.squared_width_ = self.scale**2 * median
+        return self
+
+    def __call__(self, A: FloatArray, B: FloatArray | None = None) -> FloatArray:
+        """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
+        check_is_fitted(self, "squared_width_")
+        standard = self._standardised(A)
+        other = standard if B is None or B is A else self._standardised(B)
+        exponent = squared_distances(standard, other)
+        exponent /= -self.squared_width_
+        return np.exp(exponent, out=exponent)
+
+    def _standardised(self, A: FloatArray) -> FloatArray:
+        return np.asarray((A - self.mean_) / self.deviation_) if self.standardize else A
+
+
+def gaussian_bank(
+    n: int = 20, low: float = 2**-7, high: float = 2**7, spacing: str = "linear"
+) -> list[Gaussian]:
+    """Return Gaussian kernels whose scales go from `low` to `high`.
+
+    Parameters
+    ----------
+    n : int, default=20
+        Number of kernels.
+    low, high : float, default=2**-7, 2**7
+        The smallest and the largest scale.
+    spacing : {"linear", "log"}, default="linear"
+        Whether neighbours have the same difference or the same ratio.
+
+    Returns
+    -------
+    kernels : list of Gaussian
+
+    Examples
+    --------
+    >>> from kernelquilt.kernels.functions import gaussian_bank
+    >>> [kernel.scale for kernel in gaussian_bank(3, 0.25, 4, spacing="log")]
+    [0.25, 1.0, 4.0]
+    """
+    if spacing not in ("linear", "log"):
+        raise ValueError(f"spacing must be 'linear' or 'log', got {spacing!r}")
+    if n < 1 or not 0 < low <= high < np.inf:
+        raise ValueError(f"need n >= 1 and 0 < low <= high, got n={n}, low={low}, high={high}")
+    scales = np.linspace(low, high, n) if spacing == "linear" else np.geomspace(low, high, n)
+    return [Gaussian(float(scale)) for scale in scales]
+
+
+class Jaccard(BaseEstimator):
+    """Jaccard kernel of the sets of non-zero columns.
+
+    The number of columns that are non-zero in both samples divided by the number that are
+    non-zero in at least one; 1 for two samples without any.
+    """
+
+    name = "jaccard"
+
+    def __call__(self, A: FloatArray, B: FloatArray | None = None) -> FloatArray:
+        """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
+        in_a = (np.asarray(A) != 0).astype(np.float64)
+        in_b = in_a if B is None else (np.asarray(B) != 0).astype(np.float64)
+        both = in_a @ in_b.T
+        either = in_a.sum(axis=1)[:, None] + in_b.sum(axis=1) - both
+        return np.divide(both, either, out=np.ones_like(both), where=either > 0)
+
+
+class LatentSemantic(BaseEstimator):
+    """Cosine of the projections on the leading singular directions of the training samples.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of directions; fewer if the training samples span fewer.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_columns)
+        The directions, orthonormal rows.
+    """
+
+    def __init__(self, n_components: int = 100) -> None:
+        self.n_components = n_components
+
+    @property
+    def name(self) -> str:
+        """Short name, such as ``latent_semantic_100``."""
+        return f"latent_semantic_{self.n_components}"
+
+    def fit(self, A: FloatArray, sample_weight: FloatArray | None = None) -> "LatentSemantic":
+        """Find the directions.
+
+        Parameters
+        ----------
+        A : ndarray of shape (n_samples, n_columns)
+        sample_weight : ndarray of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : LatentSemantic
+        """
+        if self.n_components < 1:
+            raise ValueError(f"n_components must be at least 1, got {self.n_components}")
+        weighted = A if sample_weight is None else np.sqrt(sample_weight)[:, None] * A
+        _, singular, directions = svd(weighted, full_matrices=False)
+        rounding = singular[0] * max(A.shape) * np.finfo(np.float64).eps
+        rank = int(np.count_nonzero(singular > rounding))
+        self.components_ = directions[: min(rank, self.n_components)]
+        return self
+
+    def __call__(self, A: FloatArray, B: FloatArray | None = None) -> FloatArray:
+        """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
+        unit_a = self._project(A)
+        unit_b = unit_a if B is None else self._project(B)
+        return unit_a @ unit_b.T
+
+    def _project(self, A: FloatArray) -> FloatArray:
+        """Return unit projections, zero for samples orthogonal to all directions."""
+        check_is_fitted(self, "components_")
+        projected = A @ self.components_.T
+        length = np.linalg.norm(projected, axis=1)
+        # what is left of an orthogonal sample is rounding, which must not be blown up to length 1
+        length[length <= 1e-10 * np.linalg.norm(A, axis=1)] = np.inf
+        return np.asarray(projected / length[:, None])
+
+
+def mean_distance(A: FloatArray, sample_weight: FloatArray | None = None) -> float:
+    """Return the weighted mean Euclidean distance over all ordered pairs of rows.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n_samples, n_columns)
+    sample_weight : ndarray of shape (n_samples,), default=None
+    """
+    weight = np.ones(len(A)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    total = 0.0
+    for start in range(0, len(A), _CHUNK):
+        stop = start + _CHUNK
+        distances = squared_distances(A[start:stop], A[start:])
+        np.sqrt(distances, out=distances)
+        # pairs with later rows count twice, pairs within the chunk appear in both orders
+        pairs = weight[start:].copy()
+        pairs[_CHUNK:] *= 2
+        total += float(weight[start:stop] @ (distances @ pairs))
+    return total / float(weight.sum()) ** 2 if weight.any() else 0.0
+
+
+def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return squared Euclidean distances, exactly 0 between equal rows.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n_a, n_columns)
+    B : ndarray of shape (n_b, n_columns)
+
+    Returns
+    -------
+    squared : ndarray of shape (n_a, n_b)
+        Exactly symmetric if `A` is `B`.
+    """
+    if A.shape[1] <= 32:
+        return np.asarray(cdist(A, B, "sqeuclidean"))
+    # Many columns: a matrix product is much faster, but cancels for close pairs.
+    centre = B.mean(axis=0)
+    same, A, B = A is B, A - centre, B - centre
+    B = A if same else B
+    lengths = np.add.outer(np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", B, B))
+    squared = A @ B.T
+    squared *= -2
+    squared += lengths
+    rows, cols = np.nonzero(squared <= 1e-2 * lengths)
+    for start in range(0, len(rows), _CHUNK):
+        i, j = rows[start : start + _CHUNK], cols[start : start + _CHUNK]
+        squared[i, j] = np.square(A[i] - B[j]).sum(axis=1)
+    return np.asarray(squared)
+
+
+def kernel_name(kernel: Any) -> str:
+    """Return a short name of a kernel function."""
+    if isinstance(kernel, partial):
+        return kernel_name(kernel.func)
+    for attribute in ("name", "__name__"):
+        name = getattr(kernel, attribute, None)
+        if isinstance(name, str):
+            return name.strip("<>")
+    return type(kernel).__name__

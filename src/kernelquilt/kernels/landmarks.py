@@ -1,0 +1,88 @@
+"""Kernels that are computed where they are needed, and the choice of landmarks among samples."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from kernelquilt._messages import FloatArray, IndexArray
+from kernelquilt.kernels.view_kernels import call_kernel
+
+_DIAGONAL_BLOCK = 64
+
+
+class TrainingKernel(NamedTuple):
+    """One kernel between the n training samples that have it, computed where it is needed."""
+
+    name: str
+    n: int
+    columns: Callable[[IndexArray], FloatArray]  # (n, k) for k positions
+    diag: Callable[[], FloatArray]  # (n,)
+    points: FloatArray | None  # columns of the view, (n, d), if it has any
+
+
+def stored_kernel(name: str, K: Any) -> TrainingKernel:
+    """Take a kernel that is at hand as a matrix."""
+    K = K.astype(np.float64, copy=False)
+    return TrainingKernel(name, len(K), lambda cols: K[:, cols], K.diagonal, None)
+
+
+def computed_kernel(name: str, function: Any, block: FloatArray) -> TrainingKernel:
+    """Take a kernel whose columns are computed when they are asked for."""
+
+    def diag() -> FloatArray:
+        parts = np.array_split(block, max(1, len(block) // _DIAGONAL_BLOCK))
+        return np.concatenate([call_kernel(name, function, A, A).diagonal() for A in parts])
+
+    return TrainingKernel(
+        name, len(block), lambda cols: call_kernel(name, function, block, block[cols]), diag, block
+    )
+
+
+def _uniform(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> IndexArray:
+    return rng.choice(kernel.n, count, replace=False)
+
+
+def _kmeans(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> IndexArray:
+    """Return the sample nearest to each centre, and others at random where two share one.
+
+    Samples given by kernels alone are clustered by their similarities with random landmarks.
+    """
+    points = kernel.points
+    if points is None:
+        points = kernel.columns(_uniform(kernel, count, rng))
+    clusters = KMeans(count, n_init=1, random_state=rng).fit(points)
+    # the position of the closest sample of each cluster
+    own = np.linalg.norm(points - clusters.cluster_centers_[clusters.labels_], axis=1)
+    order = np.lexsort((own, clusters.labels_))
+    _, first = np.unique(clusters.labels_[order], return_index=True)
+    chosen = order[first]
+    others = np.setdiff1d(np.arange(kernel.n), chosen)
+    more = rng.choice(others, count - len(chosen), replace=False)
+    return np.concatenate([chosen, more])
+
+
+def _pivoted_cholesky(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> IndexArray:
+    """Return the samples whose remaining k(x, x) is largest, one after the other."""
+    remaining = kernel.diag().astype(np.float64)
+    remaining_start = remaining.max()
+    factor = np.zeros((kernel.n, count))
+    chosen: list[int] = []
+    for k in range(count):
+        pivot = int(remaining.argmax())
+        if remaining[pivot] <= 1e-12 * remaining_start:
+            break
+        chosen.append(pivot)
+        column = kernel.columns(np.array([pivot]))[:, 0] - factor[:, :k] @ factor[pivot, :k]
+        factor[:, k] = column / np.sqrt(remaining[pivot])
+        remaining -= np.square(factor[:, k])
+        remaining[chosen] = 0.0
+    return np.array(chosen or [0], dtype=np.intp)
+
+
+LANDMARKS: dict[str, Callable[[TrainingKernel, int, np.random.RandomState], IndexArray]] = {
+    "uniform": _uniform,
+    "kmeans": _kmeans,
+    "pivoted_cholesky": _pivoted_cholesky,
+}

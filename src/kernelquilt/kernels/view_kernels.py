@@ -1,0 +1,405 @@
+"""From views to kernels: the transformer `ViewKernels`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from kernelquilt._messages import (
+    BoolArray,
+    FloatArray,
+    quoted,
+    unchanged_on_error,
+    warn_all_absent,
+)
+from kernelquilt.data.columns import ViewColumns
+from kernelquilt.data.gram import Kernel, check_finite
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.functions import (
+    Gaussian,
+    Jaccard,
+    LatentSemantic,
+    MedianGaussian,
+    kernel_name,
+    mean_distance,
+    squared_distances,
+)
+from kernelquilt.kernels.inputs import validate_views
+
+_OWN_KERNELS = {
+    "gaussian": Gaussian,
+    "median_gaussian": MedianGaussian,
+    "jaccard": Jaccard,
+    "latent_semantic": LatentSemantic,
+}
+_DIAGONAL_BLOCK = 64
+_REMEDY = "scale the columns of the view, or choose another kernel"
+
+
+class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Compute one or several kernels of each view.
+
+    Kernels are fitted to the samples that have the view, and are zero and marked as absent for
+    the others.
+
+    Parameters
+    ----------
+    kernels : str, callable, list or dict, default="gaussian"
+        A name (``"gaussian"``, ``"median_gaussian"``, ``"jaccard"``, ``"latent_semantic"`` or one
+        of scikit-learn's pairwise kernels), a callable ``k(A, B)`` such as `Gaussian` or a kernel
+        of `sklearn.gaussian_process.kernels`, a list of these for several kernels per view, or a
+        dict of these with an entry for every view. A callable is always called with two blocks, so
+        the noise of a ``WhiteKernel`` is not added. A callable with a ``fit`` method is fitted.
+    views : dict of str to columns, "columns" or None, default=None
+        The views of 2-D data, as in `as_views`.
+    dtype : {np.float64, np.float32}, default=np.float64
+        The type in which kernels are stored.
+
+    Attributes
+    ----------
+    kernels_ : list of M fitted kernel functions
+        In the order of `kernel_names_`.
+    kernel_names_ : tuple of str
+        ``view__kernel``, such as ``mri__gaussian_0.25``.
+    kernel_views_ : ndarray of int of shape (M,)
+        The position of the view of each kernel.
+    training_views_ : MultiView
+        The training samples.
+    view_names_ : tuple of str
+        The names of the views.
+    n_features_in_ : int
+        Number of columns of 2-D data, otherwise of views.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelquilt.kernels.functions import gaussian_bank
+    >>> from kernelquilt.kernels.view_kernels import ViewKernels
+    >>> X = {"mri": np.arange(8.0).reshape(4, 2), "age": np.array([[60.0], [71], [64], [80]])}
+    >>> ViewKernels({"mri": gaussian_bank(2, 0.5, 2), "age": "linear"}).fit_transform(X).names
+    ('mri__gaussian_0.5', 'mri__gaussian_2', 'age__linear')
+    """
+
+    def __init__(
+        self,
+        kernels: Any = "gaussian",
+        *,
+        views: ViewColumns = None,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        self.kernels = kernels
+        self.views = views
+        self.dtype = dtype
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "ViewKernels":
+        """Fit the kernels to the training samples.
+
+        Parameters
+        ----------
+        X : MultiView, or any input of `as_views`, of n_train samples
+        y : object, default=None
+            Ignored.
+        sample_weight : array-like of shape (n_train,), default=None
+            Weights of the samples in the statistics of the kernels.
+
+        Returns
+        -------
+        self : ViewKernels
+        """
+        with unchanged_on_error(self):
+            data = validate_views(self, X, self.views, reset=True)
+            if np.dtype(self.dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
+                raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
+            if sample_weight is not None:
+                sample_weight = _check_sample_weight(sample_weight, data, dtype=np.float64)
+                if (sample_weight < 0).any():
+                    raise ValueError(
+                        f"{(sample_weight < 0).sum()} of {len(data)} sample weights are negative"
+                    )
+            chosen = kernels_of_views(self.kernels, data.names)
+            warn_all_absent(data.observed, data.names, "view")
+            self.kernels_: list[Any] = []
+            names: list[str] = []
+            for view, present in zip(data.names, data.observed.T, strict=True):
+                functions = [_as_function(kernel) for kernel in chosen[view]]
+                names += [f"{view}__{name}" for name, _ in functions]
+                kernels = [kernel for _, kernel in functions]
+                if present.any():
+                    weight = None if sample_weight is None else sample_weight[present]
+                    _fit_kernels(kernels, data[view][present], weight)
+                self.kernels_ += kernels
+            self.kernel_names_ = _distinct(names)
+            counts = [len(chosen[view]) for view in data.names]
+            self.kernel_views_ = np.repeat(np.arange(len(counts)), counts)
+            self.training_views_ = data
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelStack:
+        """Fit the kernels and return those among the training samples.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        stack : KernelStack of shape (n_train, M)
+            Square, zero where absent.
+        """
+        with unchanged_on_error(self):
+            data = self.fit(X, y, sample_weight).training_views_
+            K = self._stacked(data)
+        return KernelStack._computed(K, self.kernel_observed(data), self.kernel_names_, square=True)
+
+    def transform(self, X: Any) -> KernelStack:
+        """Return the kernels of samples against the training samples.
+
+        Parameters
+        ----------
+        X : MultiView, or any input of `as_views`, of n_rows samples
+
+        Returns
+        -------
+        stack : KernelStack of shape (n_rows, M)
+            Rectangular with n_train columns and with `diag`, zero where absent.
+        """
+        data = self.check_views(X)
+        observed = self.kernel_observed(data)
+        diag = np.zeros((len(self.kernels_), len(data)), dtype=self.dtype)
+        for m, (kernel, name) in enumerate(zip(self.kernels_, self.kernel_names_, strict=True)):
+            rows = np.flatnonzero(observed[:, m])
+            block = data[data.names[self.kernel_views_[m]]]
+            for start in range(0, len(rows), _DIAGONAL_BLOCK):
+                part = rows[start : start + _DIAGONAL_BLOCK]
+                diag[m, part] = np.diagonal(call_kernel(name, kernel, block[part], block[part]))
+        return KernelStack._computed(
+            self._stacked(data), observed, self.kernel_names_, square=False, diag=diag
+        )
+
+    def check_views(self, X: Any) -> MultiView:
+        """Return new samples as a MultiView with the views of the training samples.
+
+        Parameters
+        ----------
+        X : MultiView, or any input of `as_views`, of n_rows samples
+
+        Returns
+        -------
+        views : MultiView of n_rows samples
+        """
+        check_is_fitted(self, "training_views_")
+        return validate_views(self, X, self.views, reset=False)
+
+    def kernel_observed(self, data: MultiView) -> BoolArray:
+        """Return which kernels the samples have.
+
+        Parameters
+        ----------
+        data : MultiView of n_rows samples
+            From `check_views`.
+
+        Returns
+        -------
+        observed : ndarray of bool of shape (n_rows, M)
+        """
+        seen = self.training_views_.observed.any(axis=0)
+        return np.asarray((data.observed & seen)[:, self.kernel_views_])
+
+    def iter_kernels(self, data: MultiView, needed: BoolArray | None = None) -> Iterator[Kernel]:
+        """Iterate over the kernels of samples against the training samples, made one at a time.
+
+        Parameters
+        ----------
+        data : MultiView of n_rows samples
+            From `check_views`.
+        needed : ndarray of bool of shape (M,), default=None
+            Which kernels are computed, by default all.
+
+        Yields
+        ------
+        kernel : ndarray of shape (n_rows, n_train)
+            Zero where the view is absent for the row or the column.
+        """
+        chosen = range(len(self.kernels_)) if needed is None else np.flatnonzero(needed).tolist()
+        shape = len(data), len(self.training_views_)
+        return self._filled(data, chosen, (np.zeros(shape, dtype=self.dtype) for _ in chosen))
+
+    def kernel_between(self, data: MultiView, m: int, columns: NDArray[np.intp]) -> Kernel:
+        """Return one kernel between samples and some training samples, all of which have its view.
+
+        Parameters
+        ----------
+        data : MultiView of n_rows samples
+            From `check_views`.
+        m : int
+            The kernel.
+        columns : ndarray of int of shape (n_columns,)
+            The training samples.
+
+        Returns
+        -------
+        kernel : ndarray of shape (n_rows, n_columns)
+        """
+        view, name = data.names[self.kernel_views_[m]], self.kernel_names_[m]
+        block = self.training_views_[view][columns]
+        values = call_kernel(name, self.kernels_[m], data[view], block)
+        check_finite(values, name, _REMEDY)
+        return values
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the kernels.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of str of shape (M,)
+        """
+        check_is_fitted(self, "kernel_names_")
+        return np.array(self.kernel_names_, dtype=object)
+
+    def _stacked(self, data: MultiView) -> Kernel:
+        shape = len(self.kernels_), len(data), len(self.training_views_)
+        K = np.zeros(shape, dtype=self.dtype)
+        for _ in self._filled(data, range(len(K)), K):
+            pass
+        return K
+
+    def _filled(
+        self, data: MultiView, chosen: Iterable[int], outs: Iterable[Kernel]
+    ) -> Iterator[Kernel]:
+        """Yield `outs`, an array of zeros for each chosen kernel, after filling them."""
+        training = self.training_views_
+        previous, squared = -1, None
+        for m, out in zip(chosen, outs, strict=True):
+            kernel, name, view = self.kernels_[m], self.kernel_names_[m], int(self.kernel_views_[m])
+            rows, cols = data.observed[:, view], training.observed[:, view]
+            if not (rows.any() and cols.any()):
+                yield out
+                continue
+            if view != previous:
+                A = _observed_rows(data, view)
+                B = A if data is training else _observed_rows(training, view)
+                previous, squared = view, None
+            if isinstance(kernel, Gaussian):
+                # all Gaussian kernels of a view share the distances
+                squared = squared_distances(A, B) if squared is None else squared
+                direct = out.shape == squared.shape and out.dtype == squared.dtype
+                values = kernel.of_squared_distances(squared, out=out if direct else None)
+            else:
+                values = call_kernel(name, kernel, A, B)
+            check_finite(values, name, _REMEDY)
+            if values is not out:
+                out[np.ix_(rows, cols)] = values
+            yield out
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.views is not None
+        return tags
+
+
+def kernels_of_views(kernels: Any, names: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Return the kernels asked for, a list for every view.
+
+    Parameters
+    ----------
+    kernels : str, callable, list or dict
+        As in `ViewKernels`.
+    names : tuple of str
+        Names of the views.
+
+    Returns
+    -------
+    kernels : dict of str to list
+    """
+    if isinstance(kernels, Mapping):
+        kernels = {str(view): kernel for view, kernel in kernels.items()}
+    else:
+        kernels = dict.fromkeys(names, kernels)
+    unknown = [str(view) for view in kernels if view not in names]
+    uncovered = [view for view in names if view not in kernels]
+    for wrong, text in ((unknown, "are given for unknown"), (uncovered, "are not given for")):
+        if wrong:
+            raise ValueError(f"kernels {text} views {quoted(wrong)}; X has {quoted(names)}")
+    lists = {
+        view: list(kernels[view]) if isinstance(kernels[view], list | tuple) else [kernels[view]]
+        for view in names
+    }
+    empty = [view for view in names if not lists[view]]
+    if empty:
+        raise ValueError(f"the list of kernels is empty for views {quoted(empty)}")
+    return lists
+
+
+def _as_function(kernel: Any) -> tuple[str, Any]:
+    """Return the name and an unfitted copy of a kernel function."""
+    if isinstance(kernel, str):
+        if kernel in _OWN_KERNELS:
+            kernel = _OWN_KERNELS[kernel]()
+            return kernel.name, kernel
+        from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+
+        if kernel in PAIRWISE_KERNEL_FUNCTIONS:
+            return kernel, PAIRWISE_KERNEL_FUNCTIONS[kernel]
+        valid = sorted([*_OWN_KERNELS, *PAIRWISE_KERNEL_FUNCTIONS])
+        close = get_close_matches(kernel, valid)
+        ordered = [*close, *(name for name in valid if name not in close)]
+        raise ValueError(f"unknown kernel {kernel!r}; the names are {quoted(ordered)}")
+    if isinstance(kernel, type) or not callable(kernel):
+        raise ValueError(
+            f"a kernel is a name, a callable k(A, B) or a kernel object, got {kernel!r}"
+        )
+    return kernel_name(kernel), clone(kernel, safe=False)
+
+
+def _fit_kernels(kernels: list[Any], A: FloatArray, sample_weight: FloatArray | None) -> None:
+    """Fit the kernels of a view to the samples that have it."""
+    mean = None
+    for kernel in kernels:
+        if isinstance(kernel, Gaussian):
+            mean = mean_distance(A, sample_weight) if mean is None else mean
+            kernel.fit_mean_distance(mean)
+        elif hasattr(kernel, "fit"):
+            kernel.fit(A, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+
+
+def call_kernel(name: str, kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return the similarities (len(A), len(B)) of a kernel function; errors name it."""
+    try:
+        values = np.asarray(kernel(A, B), dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"kernel {name!r} could not be computed: {error}") from error
+    if values.shape != (len(A), len(B)):
+        raise ValueError(
+            f"kernel {name!r} must return shape {(len(A), len(B))} for blocks of shape {A.shape} "
+            f"and {B.shape}, got {values.shape}"
+        )
+    return values
+
+
+def _observed_rows(data: MultiView, view: int) -> FloatArray:
+    block: FloatArray = data[data.names[view]]
+    present = data.observed[:, view]
+    return block if present.all() else block[present]
+
+
+def _distinct(names: list[str]) -> tuple[str, ...]:
+    """Make names different by numbering repetitions: a, a_2, a_3."""
+    made: dict[str, None] = {}
+    for name in names:
+        candidate, number = name, 1
+        while candidate in made:
+            number += 1
+            candidate = f"{name}_{number}"
+        made[candidate] = None
+    return tuple(made)

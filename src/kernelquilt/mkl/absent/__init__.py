@@ -1,0 +1,1 @@
+"""Kernels that are absent for some samples."""

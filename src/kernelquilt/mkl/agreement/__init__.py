@@ -1,0 +1,1 @@
+"""A classifier for each view, and views that are to agree."""

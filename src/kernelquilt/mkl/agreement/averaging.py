@@ -1,0 +1,73 @@
+"""What classifiers share in which every view has a function of its own, and their mean decides."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelquilt._messages import BoolArray
+from kernelquilt.core.solution import Solution
+from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.multiclass import Prepared
+
+Floats = NDArray[np.float64]
+
+
+def check_penalties(c: Any, lam: Any, n_kernels: int) -> Floats:
+    """Return the penalties c of the kernels (M,), all positive, and refuse a bad lam."""
+    penalties = np.asarray(c, dtype=np.float64)
+    if penalties.ndim > 0 and penalties.shape != (n_kernels,):
+        raise ValueError(
+            f"c has shape {penalties.shape} for {n_kernels} kernels; give one number, or one for "
+            "each"
+        )
+    if not (np.isfinite(penalties).all() and (penalties > 0).all()):
+        raise ValueError(f"c must be positive and finite for each of {n_kernels} kernels, got {c}")
+    if not (np.isfinite(lam).all() and np.min(lam) >= 0):
+        raise ValueError(f"lam must be finite and not negative, got {np.min(lam)}")
+    return np.broadcast_to(penalties, n_kernels).copy()
+
+
+class ViewAverageClassifier(BaseMKLClassifier):
+    """Base of the classifiers that average the outputs of the views that a sample has.
+
+    Their solutions have `view_intercepts`, and `dual_coef` of shape (M, n). The penalties of a
+    binary problem are the weights of the samples, with those of their classes.
+    """
+
+    _penalty = "c"
+    _same_weights_for_all = False
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        name: allowed
+        for name, allowed in BaseMKLClassifier._parameter_constraints.items()
+        if name != "C"
+    }
+
+    def _penalties(self, data: Prepared) -> Floats:
+        return self._class_factors(data) * data.sample_weight
+
+    def _store(self, solutions: list[Solution]) -> None:
+        super()._store(solutions)
+        self.dual_coef_ = np.array([solution.dual_coef for solution in solutions])
+        self.view_intercepts_ = np.array([solution.view_intercepts for solution in solutions])
+        self.n_support_ = np.count_nonzero(self.dual_coef_.any(axis=1), axis=1)
+
+    def _scores(self, rows: Any) -> Floats:
+        trained = np.atleast_2d(self.weights_) > 0
+        needed = np.asarray(trained.any(axis=0))
+        views = self.view_kernels_
+        observed = rows.observed if views is None else views.kernel_observed(rows)
+        total = np.zeros((len(rows), len(trained)))
+        counts = np.zeros(total.shape)
+        for m, outputs in zip(np.flatnonzero(needed), self._outputs(rows, needed), strict=True):
+            counted = observed[:, m, None] & trained[:, m]
+            total += np.where(counted, outputs + self.view_intercepts_[:, m], 0.0)
+            counts += counted
+        return np.where(counts > 0, total / np.maximum(counts, 1.0), self.intercept_)
+
+    def _outputs(self, rows: Any, needed: BoolArray) -> Iterator[Floats]:
+        """Yield the outputs (n_rows, n_problems) of the needed views without their biases."""
+        kernels = self._kernels_of(rows, needed)
+        for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
+            yield kernel @ self.dual_coef_[:, m].T

@@ -1,0 +1,137 @@
+"""Binary problems as arrays, and how a multi-class problem is made of them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelquilt._messages import BoolArray
+from kernelquilt.core.solution import Solution
+from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.weights.certificate import Certificate
+
+Floats = NDArray[np.float64]
+
+
+class Start(NamedTuple):
+    """Where a solver may start: weights (M,) and signed duals of the shape of y, or None.
+
+    Where each kernel has a function of its own, the duals are (M, n) and the biases (M,).
+    """
+
+    weights: Floats | None
+    dual_coef: Floats | None
+    view_intercepts: Floats | None = None
+
+
+class BinaryProblem(NamedTuple):
+    """One binary problem as arrays, or L of them that share the kernel weights.
+
+    Attributes
+    ----------
+    K : ndarray of shape (M, n, n)
+        Kernels, zero where absent.
+    observed : ndarray of shape (n, M), bool
+        True where a kernel observes a sample.
+    y : ndarray of shape (n,), or (L, n)
+        Labels -1 and +1.
+    C : ndarray of the shape of y
+        Penalty of each sample, 0 for those left out.
+    sample_weight : ndarray of the shape of y
+        How often each sample counts in a mean over the samples, 0 for those left out.
+    start : Start
+        Where the solver may start.
+    features : object, or None
+        What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
+    """
+
+    K: NDArray[np.floating]
+    observed: BoolArray
+    y: Floats
+    C: Floats
+    sample_weight: Floats
+    start: Start = Start(None, None)
+    features: Any = None
+
+    @property
+    def allowed(self) -> BoolArray:
+        """Kernels that at least one sample that takes part has, shape (M,)."""
+        used = np.atleast_2d(self.C > 0).any(axis=0)
+        return np.asarray(self.observed[used].any(axis=0))
+
+
+class Prepared(NamedTuple):
+    """Training data after everything that does not depend on the parameters of the solver.
+
+    Attributes
+    ----------
+    K : ndarray of shape (M, n, n)
+        Kernels, zero where absent.
+    observed : ndarray of shape (n, M), bool
+        True where a kernel observes a sample.
+    classes : ndarray of shape (n_classes,)
+        Class labels.
+    codes : ndarray of shape (n,)
+        Position of the label of each sample in `classes`.
+    sample_weight : ndarray of shape (n,)
+        Weight of each sample, 0 for those without any view.
+    features : object, or None
+        What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
+    """
+
+    K: NDArray[np.floating]
+    observed: BoolArray
+    classes: NDArray[Any]
+    codes: NDArray[np.intp]
+    sample_weight: Floats
+    features: Any = None
+
+
+def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
+    """Solve the SVM on kernels whose weights were learned, perhaps with other penalties.
+
+    The effort spent on the weights is counted in what is returned.
+    """
+    machine = StackSVM(problem.K, problem.y, np.ones(problem.y.shape), problem.C)
+    certificate = Certificate(machine, lambda q: float(learned.weights @ q), learned.tol, None)
+    point = machine.solve(learned.weights, learned.dual_coef, learned.tol)
+    certificate.record(point)
+    solution = certificate.solution(point)
+    return replace(
+        solution,
+        n_iter=learned.n_iter,
+        n_solves=learned.n_solves + solution.n_solves,
+        n_smo_iter=learned.n_smo_iter + solution.n_smo_iter,
+        n_passes=learned.n_passes + solution.n_passes,
+        history=learned.history,
+    )
+
+
+def signs_of(codes: NDArray[np.intp], n_classes: int, multi_class: str) -> Iterator[Floats]:
+    """Yield the labels of each binary problem: -1, +1, and 0 for samples that take no part."""
+    if n_classes == 2:
+        yield np.where(codes == 1, 1.0, -1.0)
+    elif multi_class == "ovr":
+        for positive in range(n_classes):
+            yield np.where(codes == positive, 1.0, -1.0)
+    else:
+        for negative, positive in _pairs(n_classes):
+            yield np.where(codes == positive, 1.0, np.where(codes == negative, -1.0, 0.0))
+
+
+def _pairs(n_classes: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+
+
+def votes_of(scores: Floats, n_classes: int) -> Floats:
+    """Return one-vs-one votes (n_rows, n_classes), ties broken by the sum of the scores."""
+    votes = np.zeros((len(scores), n_classes))
+    confidence = np.zeros((len(scores), n_classes))
+    for score, (negative, positive) in zip(scores.T, _pairs(n_classes), strict=True):
+        votes[:, positive] += score > 0
+        votes[:, negative] += score <= 0
+        confidence[:, positive] += score
+        confidence[:, negative] -= score
+    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))

@@ -1,0 +1,1 @@
+"""Kernel weights bounded by a norm: uniform, l1, lp, (r, p)."""

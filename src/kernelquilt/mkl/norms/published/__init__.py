@@ -1,0 +1,1 @@
+"""The published solvers of l1-norm MKL, as baselines."""

@@ -1,0 +1,1 @@
+"""Kernel weights of each sample's own."""

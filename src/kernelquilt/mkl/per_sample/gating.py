@@ -1,0 +1,175 @@
+r"""Gates that weigh kernels sample by sample, and what follows for the SVM on them.
+
+A sample with features x opens the gates of its kernels according to the scores
+:math:`s_m = v_m'x + v_{m0}`,
+
+.. math:: \eta_m = \frac{e^{s_m}}{\sum_{k \in O} e^{s_k}} \;\text{(softmax)}, \qquad
+          \eta_m = \frac{1}{1 + e^{-s_m}} \;\text{(sigmoid)}, \qquad
+          \eta_m = 0 \;\text{for } m \notin O,
+
+where O are the kernels that observe the sample. The SVM on the locally combined kernel
+:math:`K_\eta(i, j) = \sum_m \eta_m(x_i) K_m(i, j) \eta_m(x_j)` has the value
+
+.. math:: J(\eta) = \max_b \; s'b - \tfrac12 \sum_m (b \circ \eta_m)' K_m (b \circ \eta_m), \qquad
+          \frac{\partial J}{\partial \eta_m(x_i)} = -b_i \, [K_m (b \circ \eta_m)]_i .
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from kernelquilt.core.svm.weighted_svm import Point, StackSVM
+
+Floats = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+class Gating(NamedTuple):
+    """A gate function and its derivative.
+
+    Attributes
+    ----------
+    gates : callable
+        Returns the gates (n, M) from the scores (n, M) and the mask of present kernels (n, M).
+    chain : callable
+        Returns the derivative by the scores (n, M) from the gates and the derivative by them.
+    """
+
+    gates: Callable[[Floats, BoolArray], Floats]
+    chain: Callable[[Floats, Floats], Floats]
+
+
+def _softmax(scores: Floats, present: BoolArray) -> Floats:
+    scores = np.where(present, scores, -np.inf)
+    top = scores.max(axis=1, keepdims=True)
+    gates = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+    return gates / np.maximum(gates.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+
+
+def _softmax_chain(gates: Floats, slopes: Floats) -> Floats:
+    return gates * (slopes - np.sum(gates * slopes, axis=1, keepdims=True))
+
+
+def _sigmoid(scores: Floats, present: BoolArray) -> Floats:
+    return np.where(present, expit(scores), 0.0)
+
+
+def _sigmoid_chain(gates: Floats, slopes: Floats) -> Floats:
+    return gates * (1.0 - gates) * slopes
+
+
+GATINGS = {
+    "softmax": Gating(_softmax, _softmax_chain),
+    "sigmoid": Gating(_sigmoid, _sigmoid_chain),
+}
+
+
+def gate_scores(features: Floats, gate_weights: Floats) -> Floats:
+    """Return the scores (n, M) of features (n, d) for gate weights (M, d + 1), bias last."""
+    return features @ gate_weights[:, :-1].T + gate_weights[:, -1]
+
+
+class GatePoint(NamedTuple):
+    """The SVM at one choice of gates.
+
+    Attributes
+    ----------
+    gate_weights : ndarray of shape (M, d + 1)
+        Parameters of the gates, bias last.
+    gates : ndarray of shape (n, M)
+        The gates of the samples.
+    svm : Point
+        The SVM on the locally combined kernel.
+    """
+
+    gate_weights: Floats
+    gates: Floats
+    svm: Point
+
+    @property
+    def value(self) -> float:
+        """The objective J, as certified by the primal of the SVM."""
+        return self.svm.primal
+
+
+class GatedSVM:
+    """SVM on kernels that are gated sample by sample, as a function of the gate weights.
+
+    Holds one (n, n) matrix, in which every locally combined kernel is built.
+
+    Parameters
+    ----------
+    K : ndarray of shape (M, n, n), float32 or float64
+        Kernels, C-contiguous, symmetric, zero where absent.
+    y, U : ndarray of shape (n,)
+        Labels -1 and +1, and upper bounds of the duals.
+    features : ndarray of shape (n, d)
+        Inputs of the gates.
+    present : ndarray of shape (n, M), bool
+        Kernels that each sample can open.
+    gating : Gating
+        The gate function.
+    tol : float
+        Relative duality gap that every SVM has to undercut by a factor of ten.
+    """
+
+    def __init__(
+        self,
+        K: NDArray[np.floating],
+        y: Floats,
+        U: Floats,
+        features: Floats,
+        present: BoolArray,
+        gating: Gating,
+        tol: float,
+    ) -> None:
+        self.K = K
+        self.y = y
+        self.U = U
+        self.features = features
+        self.present = present
+        self.gating = gating
+        self.tol = tol
+        self.n_solves = 0
+        self.n_smo_iter = 0
+        self.n_passes = 0.0
+        self._combined = np.empty((1, *K.shape[1:]))
+
+    def solve(self, gate_weights: Floats, start: GatePoint | None) -> GatePoint:
+        """Solve the SVM at the given gate weights, from the duals of another point if given."""
+        from kernelquilt.core.svm import compiled as _compiled
+
+        gates = self.gating.gates(gate_scores(self.features, gate_weights), self.present)
+        _compiled.combine_gated(self.K, np.ascontiguousarray(gates.T), self._combined[0])
+        machine = StackSVM(self._combined, self.y, np.ones(len(self.y)), self.U)
+        point = machine.solve(np.ones(1), None if start is None else start.svm.b, self.tol)
+        self.n_solves += 1
+        self.n_smo_iter += machine.n_smo_iter
+        self.n_passes += 1.0
+        return GatePoint(gate_weights, gates, point)
+
+    def gradient(self, point: GatePoint) -> Floats:
+        """Return the derivative of J by the gate weights, shape (M, d + 1)."""
+        gated = point.svm.b[0, :, None] * point.gates
+        slopes = -point.svm.b[0, :, None] * self.products(gated)
+        by_score = self.gating.chain(point.gates, slopes)
+        return np.column_stack([by_score.T @ self.features, by_score.sum(axis=0)])
+
+    def products(self, vectors: Floats) -> Floats:
+        """Return ``K_m vectors[:, m]`` for every kernel, shape (n, M)."""
+        from kernelquilt.core.svm import compiled as _compiled
+
+        out = np.zeros((len(self.K), len(vectors)))
+        for m, kernel in enumerate(self.K):
+            rows = np.flatnonzero(vectors[:, m])
+            _compiled.accumulate_rows(kernel[None], rows, vectors[rows, m], out[m : m + 1])
+            self.n_passes += len(rows) / out.size
+        return out.T
+
+    def longest_move(self, step: Floats) -> float:
+        """Return how far a step of the gate weights moves a score of the samples that count."""
+        moves = np.abs(gate_scores(self.features, step))
+        return float(moves.max(where=self.present & (self.U > 0)[:, None], initial=0.0))

@@ -1,0 +1,188 @@
+"""What the classifiers made of kernel ridge machines share: targets, weights and predictions.
+
+All classes are learned in one go: the target of a sample is 1 for its class and -1/(c - 1) for
+the others. A subclass says how it learns (`_learn`) and how it scores rows (`_log_proba`).
+"""
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kernelquilt._messages import BoolArray, unchanged_on_error
+from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.views import MultiView
+from kernelquilt.mkl.doors import ClassifierDoor
+
+Floats = NDArray[np.float64]
+
+
+class Targets(NamedTuple):
+    """What is to be learned of n samples.
+
+    Attributes
+    ----------
+    Y : ndarray of shape (n, c)
+        Targets.
+    codes : ndarray of shape (n,)
+        Position of the class of each sample; zero in regression.
+    copies : ndarray of shape (n,)
+        As how many copies each sample counts in means, 0 for those left out.
+    weight : ndarray of shape (n,)
+        Weight in the losses: `copies`, times the weight of the class.
+    """
+
+    Y: Floats
+    codes: NDArray[np.intp]
+    copies: Floats
+    weight: Floats
+
+    @property
+    def held_out(self) -> Floats:
+        """Share of the weight that leave-one-out scores leave out, one copy; shape (n,)."""
+        return 1.0 / np.maximum(self.copies, 1.0)
+
+    def part(self, rows: Any) -> "Targets":
+        """Return the targets of some samples."""
+        return Targets(*(array[rows] for array in self))
+
+
+def class_targets(codes: NDArray[np.intp], n_classes: int) -> Floats:
+    """Return 1 for the class of a sample and -1/(c - 1) for the others, shape (n, c)."""
+    return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
+
+
+class Centring(NamedTuple):
+    """How a kernel is centred and scaled to mean diagonal 1 over the samples that have it.
+
+    Attributes
+    ----------
+    share : ndarray of shape (n,)
+        Weight of each training sample in the means, zero if it lacks the kernel; sum one.
+    columns : ndarray of shape (n,)
+        Mean similarity of each training sample.
+    overall : float
+        Mean similarity.
+    scale : float
+        Mean diagonal after centring, infinite if nothing is left of the kernel.
+    """
+
+    share: Floats
+    columns: Floats
+    overall: float
+    scale: float
+
+    @classmethod
+    def of(cls, kernel: NDArray[np.floating], present: BoolArray, copies: Floats) -> "Centring":
+        """Take the means of a training kernel (n, n), zero where absent."""
+        share = np.where(present, copies, 0.0)
+        share = share / share.sum()
+        columns = share @ kernel
+        overall = float(columns @ share)
+        raw = float(share @ kernel.diagonal())
+        scale = raw - overall
+        return cls(share, columns, overall, scale if scale > 1e-10 * abs(raw) else np.inf)
+
+    def apply(
+        self, kernel: NDArray[np.floating], diag: Floats | None = None
+    ) -> tuple[Floats, Floats | None]:
+        """Return centred rows (n_rows, n) against the training samples, and their diagonal."""
+        rows = kernel @ self.share
+        centred = kernel - rows[:, None] - self.columns + self.overall
+        centred /= self.scale
+        return centred, None if diag is None else (diag - 2 * rows + self.overall) / self.scale
+
+
+class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
+    """Base of the classifiers made of kernel ridge machines, with probabilities."""
+
+    @abstractmethod
+    def _learn(self, data: MultiView | KernelStack, targets: Targets) -> None:
+        """Learn from checked data and keep what `_log_proba` needs."""
+
+    @abstractmethod
+    def _log_proba(self, rows: Any) -> Floats:
+        """Return the logarithms of class probabilities (n_rows, c), up to a constant per row."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
+            Training samples. Absent views are rows of NaN, or not observed in the container.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each sample in losses and means. A weight of k counts like k copies, of which
+            leave-one-out scores leave out one; a weight below 1 is left out as a whole.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        self._validate_params()
+        with unchanged_on_error(self), single_threaded_blas():
+            data = self._check_training_data(X)
+            y, weight = self._check_targets(data, y, sample_weight)
+            classes, codes = np.unique(y, return_inverse=True)
+            self._check_two_classes(classes, codes, weight)
+            weight = self._without_empty(codes, weight, data.observed)
+            factor = self._factors_of_classes(classes, codes, weight)
+            self.classes_ = classes
+            Y = class_targets(codes, len(classes))
+            with self._naming_indefinite(data):
+                self._learn(data, Targets(Y, codes, weight, factor[codes] * weight))
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            Samples in the form of the training samples; a stack has the same kernels, either
+            sliced from the training stack or with the training samples as its columns.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,), or (n_rows, n_classes) if multi-class
+            Logarithm of the odds of ``classes_[1]`` if binary, otherwise of each probability.
+        """
+        log_proba = self._normalised(X)
+        return log_proba[:, 1] - log_proba[:, 0] if len(self.classes_) == 2 else log_proba
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `decision_function`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rows, n_classes)
+        """
+        return np.asarray(np.exp(self._normalised(X)))
+
+    def _normalised(self, X: Any) -> Floats:
+        """Return logarithms of probabilities (n_rows, c), some rows at a time."""
+        check_is_fitted(self, "classes_")
+        rows = self._check_rows(X)
+        with single_threaded_blas():
+            log_proba = np.concatenate([self._log_proba(part) for part in self._parts_of(rows)])
+        largest = log_proba.max(axis=1, keepdims=True)
+        log_proba -= largest
+        return np.asarray(log_proba - np.log(np.exp(log_proba).sum(axis=1, keepdims=True)))
+
+
+def loo_accuracy(log_proba: Floats, targets: Targets) -> float:
+    """Return the weighted accuracy of leave-one-out scores (n, c)."""
+    right = log_proba.argmax(axis=1) == targets.codes
+    return float(np.average(right, weights=targets.weight))
