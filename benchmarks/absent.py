@@ -130,7 +130,7 @@ def against_cones():
         value, theirs = conic(formulation)
 
         def ours(formulation=formulation, tol=tol):
-            return kq.solve_convex_absent_mkl(
+            return kq.mkl.solve_convex_absent_mkl(
                 K, labels, observed=observed, tol=tol, formulation=formulation
             )
 
@@ -211,7 +211,7 @@ def against_cutting_planes(directory):
             K, observed = stack.training_gram()
             counts = []
             for tol in (1e-3, 1e-6):
-                newton = kq.solve_convex_absent_mkl(K, y, observed=observed, tol=tol).n_solves
+                newton = kq.mkl.solve_convex_absent_mkl(K, y, observed=observed, tol=tol).n_solves
                 counts.append(f"{kelley(K, observed, y, 1.0, tol)} / {newton}")
             print(
                 f"     {name}, {ratio:.0%} absent, SVM solves of cutting planes / Newton to 1e-3: "
@@ -236,8 +236,8 @@ def digit_stacks(n=500, ratio=0.5):
 
 def fillers():
     for name, stack, complete in digit_stacks():
-        kq.EMFill().fit(stack[:20])  # compiles
-        for filler in (kq.MeanFill(), kq.EMFill(), kq.SVTFill()):
+        kq.completion.EMFill().fit(stack[:20])  # compiles
+        for filler in (kq.completion.MeanFill(), kq.completion.EMFill(), kq.completion.SVTFill()):
             start = time.process_time()
             filled = filler.fit_transform(stack).gram()
             seconds = time.process_time() - start
@@ -256,14 +256,14 @@ def methods():
     centred = CentreKernels(), ScaleKernels()
     simple = kq.SimpleMKLClassifier()
     return {
-        "uniform, zero filling": (*centred, kq.UniformMKLClassifier()),
+        "uniform, zero filling": (*centred, kq.mkl.UniformMKLClassifier()),
         "observed fraction": (*centred, kq.ObservedFractionMKLClassifier()),
-        "SimpleMKL, zero filling": (*centred, kq.ZeroFill(), simple),
-        "SimpleMKL, mean filling": (ScaleKernels(), kq.MeanFill(), simple),
-        "SimpleMKL, EM filling": (*centred, kq.EMFill(), simple),
-        "MMAF": (*centred, kq.MaxMarginAbsentClassifier()),
-        "I-AMKL": (*centred, kq.IterativeAbsentMKLClassifier()),
-        "I-AMKL-lambda": (*centred, kq.PenalizedAbsentMKLClassifier()),
+        "SimpleMKL, zero filling": (*centred, kq.completion.ZeroFill(), simple),
+        "SimpleMKL, mean filling": (ScaleKernels(), kq.completion.MeanFill(), simple),
+        "SimpleMKL, EM filling": (*centred, kq.completion.EMFill(), simple),
+        "MMAF": (*centred, kq.mkl.MaxMarginAbsentClassifier()),
+        "I-AMKL": (*centred, kq.mkl.IterativeAbsentMKLClassifier()),
+        "I-AMKL-lambda": (*centred, kq.mkl.PenalizedAbsentMKLClassifier()),
         "C-AMKL": (*centred, kq.ConvexAbsentMKLClassifier()),
         "C-AMKL, Eq. (31)": (*centred, kq.ConvexAbsentMKLClassifier(formulation="shared_coef")),
         "C-AMKL, radius": (

@@ -80,12 +80,12 @@ class Method:
 
 
 METHODS = [
-    Method("MeanFill", (kq.MeanFill(),)),
+    Method("MeanFill", (kq.completion.MeanFill(),)),
     Method(
         "KNNFill, no diagonal",
-        tuple(kq.KNNFill(k, unit_diagonal=False) for k in (1, 2, 3, 5, 7, 10)),
+        tuple(kq.completion.KNNFill(k, unit_diagonal=False) for k in (1, 2, 3, 5, 7, 10)),
     ),
-    Method("KNNFill", tuple(kq.KNNFill(k) for k in (1, 2, 3, 5, 7, 10))),
+    Method("KNNFill", tuple(kq.completion.KNNFill(k) for k in (1, 2, 3, 5, 7, 10))),
     Method(
         "TransferFill",
         tuple(kq.TransferFill(eps) for eps in (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)),
@@ -97,7 +97,7 @@ METHODS = [
             "DREAM": (15.3, 19.0, 21.1),
         },
     ),
-    Method("SharedFactorCompletion", (kq.SharedFactorCompletion(),)),
+    Method("SharedFactorCompletion", (kq.completion.SharedFactorCompletion(),)),
     Method(
         "WishartCompletion",
         (kq.WishartCompletion(),),
@@ -222,7 +222,10 @@ def auxiliary(directory, n_splits):
                     found.append(
                         [
                             errors(completer, K, known)[0]
-                            for completer in (kq.AuxiliaryEMCompletion(a), kq.WishartCompletion())
+                            for completer in (
+                                kq.completion.AuxiliaryEMCompletion(a),
+                                kq.WishartCompletion(),
+                            )
                         ]
                     )
             progress("")
@@ -278,10 +281,10 @@ def large(directory, n_splits):
         row_mask[rng.choice(5, 2, replace=False)] = False
     print("\n1500 digits, 5 kernels, 2 absent: error (squared error) in %")
     for completer in (
-        kq.MeanFill(),
-        kq.KNNFill(),
+        kq.completion.MeanFill(),
+        kq.completion.KNNFill(),
         kq.TransferFill(),
-        kq.SharedFactorCompletion(),
+        kq.completion.SharedFactorCompletion(),
         kq.WishartCompletion(2, random_state=0),
         kq.WishartCompletion(random_state=0),
     ):
@@ -315,13 +318,13 @@ def transfer(directory, n_splits):
 
 def natural(directory, n_splits):
     """Classify sets in which views are absent by nature, with and without completion."""
-    learners = kq.UniformMKLClassifier(), kq.SimpleMKLClassifier()
+    learners = kq.mkl.UniformMKLClassifier(), kq.SimpleMKLClassifier()
     completers = (
-        kq.ZeroFill(),
-        kq.MeanFill(),
-        kq.KNNFill(),
+        kq.completion.ZeroFill(),
+        kq.completion.MeanFill(),
+        kq.completion.KNNFill(),
         kq.TransferFill(),
-        kq.SharedFactorCompletion(),
+        kq.completion.SharedFactorCompletion(),
         kq.WishartCompletion(random_state=0),
         kq.WishartCompletion(residual=False, random_state=0),
     )

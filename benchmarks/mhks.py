@@ -43,10 +43,10 @@ def grid_on_wdbc():
     }
     for name, data in inputs.items():
         start = time.perf_counter()
-        path = kq.mkl_path(kq.MultiKernelMHKSClassifier(), data, y, Cs=GRID, lams=GRID)
+        path = kq.mkl_path(kq.mkl.MultiKernelMHKSClassifier(), data, y, Cs=GRID, lams=GRID)
         together = time.perf_counter() - start
         start = time.perf_counter()
-        alone = [kq.MultiKernelMHKSClassifier(m.c, lam=m.lam).fit(data, y) for m in path]
+        alone = [kq.mkl.MultiKernelMHKSClassifier(m.c, lam=m.lam).fit(data, y) for m in path]
         apart = time.perf_counter() - start
         report(
             f"wdbc, {name}, 9 x 9 grid: times as fast as 81 fits",
@@ -61,7 +61,7 @@ def grid_on_wdbc():
     start = time.perf_counter()
     folds = StratifiedKFold(10, shuffle=True, random_state=0)
     grid = {"c": list(GRID), "lam": list(GRID)}
-    search = kq.MKLSearchCV(kq.MultiKernelMHKSClassifier(), grid, cv=folds).fit(views, y)
+    search = kq.MKLSearchCV(kq.mkl.MultiKernelMHKSClassifier(), grid, cv=folds).fit(views, y)
     print(
         f"     the grid by 10-fold cross-validation: {time.perf_counter() - start:.0f} s, best "
         f"{search.best_params_} with {100 * search.best_score_:.1f} %"
@@ -78,9 +78,9 @@ def published_iteration():
         for scaled in (False, True):
             data = StandardScaler().fit_transform(X) if scaled else X
             K = kq.ViewKernels(KERNELS).fit_transform(data).gram()
-            best = kq.solve_mhks(K, signs, lam=1.0).objective
+            best = kq.mkl.solve_mhks(K, signs, lam=1.0).objective
             ratios = [
-                kq.solve_ho_kashyap(K, signs, lam=1.0, init=init).objective / best
+                kq.mkl.solve_ho_kashyap(K, signs, lam=1.0, init=init).objective / best
                 for init in ("zero", "unit")
             ]
             report(
@@ -109,7 +109,7 @@ def letters(directory):
     )
     features = ekm.fit_transform(train)
     mapped = time.perf_counter() - start
-    model = kq.MultiKernelMHKSClassifier(2.0**-4, kernels="linear").fit(features, y_train)
+    model = kq.mkl.MultiKernelMHKSClassifier(2.0**-4, kernels="linear").fit(features, y_train)
     trained = time.perf_counter() - start
     accuracy = 100 * model.score(ekm.transform(test), y_test)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -57,7 +57,7 @@ PAPER = {
         "DREAM": (11.69, 16.59, 21.54),
     },
 }
-HT, APP = kq.EmbeddingCompletion, kq.ApproximationCompletion
+HT, APP = kq.completion.EmbeddingCompletion, kq.completion.ApproximationCompletion
 PAIRS = [(lam1, lam2) for lam1 in (0.1, 1.0, 100.0) for lam2 in (0.003, 0.1)]
 
 # by name in the paper: candidates
@@ -71,7 +71,7 @@ METHODS = [
         "MKC_app",
         tuple(APP(lam1, lam2=lam2) for lam1 in (0.01, 0.1, 1.0) for lam2 in (0.003, 0.1)),
     ),
-    Method("MKC_sdp", tuple(kq.SDPCompletion(lam1) for lam1 in (1e-5, 1e-3, 0.1))),
+    Method("MKC_sdp", tuple(kq.completion.SDPCompletion(lam1) for lam1 in (1e-5, 1e-3, 0.1))),
     Method(
         "MKC_embd(hm)", tuple(HT(lam2=lam2, sharing="homogeneous") for lam2 in (0.01, 0.1, 1.0))
     ),
@@ -82,7 +82,7 @@ METHODS = [
     Method(
         "MLFS-like",
         tuple(
-            kq.LatentFactorCompletion(rank, coupling=coupling)
+            kq.completion.LatentFactorCompletion(rank, coupling=coupling)
             for rank in (5, 10)
             for coupling in (0.1, 1.0)
         ),
@@ -153,7 +153,7 @@ def early(directory, n_splits):
             ("start (transfer)", kq.TransferFill()),
             ("MKC_embd(ht)", HT(0.1, tol=1e-12)),
             ("MKC_app", APP(0.1, tol=1e-12)),
-            ("MKC_sdp", kq.SDPCompletion(0.1, tol=1e-12)),
+            ("MKC_sdp", kq.completion.SDPCompletion(0.1, tol=1e-12)),
         ):
             if isinstance(completer, kq.TransferFill):
                 print(f"     {title} {name:<18}{errors(completer, K, mask)[0]:.1f}")
@@ -185,7 +185,7 @@ def speed(directory, n_splits):
         for name, completer in (
             ("MKC_embd(ht)", HT()),
             ("MKC_app", APP()),
-            ("MKC_sdp", kq.SDPCompletion()),
+            ("MKC_sdp", kq.completion.SDPCompletion()),
         ):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -210,7 +210,7 @@ def conic():
     S = (1 - np.eye(M)) / (M - 1)
 
     def ours():
-        found = kq.solve_sdp(K, mask, lam1=lam1, ridge=ridge, between=S)
+        found = kq.completion.solve_sdp(K, mask, lam1=lam1, ridge=ridge, between=S)
         return found.history[-1].objective
 
     def theirs():

@@ -82,7 +82,7 @@ def solves_of_the_norms():
                 key = f"lp-MKL, p = {p:g}"
                 largest[key] = max(largest.get(key, 0), model.n_solves_)
             for r, p in ((2, 4), (4, 5), (1, 4), (3, 10)):
-                model = kq.MatrixNormMKLClassifier(C, r=r, p=p).fit(stack, y)
+                model = kq.mkl.MatrixNormMKLClassifier(C, r=r, p=p).fit(stack, y)
                 key = f"(r,p)-MKL, ({r},{p})"
                 largest[key] = max(largest.get(key, 0), model.n_solves_)
     for key, solves in largest.items():
@@ -126,7 +126,7 @@ def l1_gap(K, y, weights, C):
     weights = np.maximum(weights, 0.0)
     signs = np.where(y == np.unique(y)[1], 1.0, -1.0)
     value = solve_svm(K, signs, 1.0, C, weights=weights / weights.sum(), tol=1e-8)
-    best = kq.solve_simple_mkl(K, signs, C=C, tol=1e-7)
+    best = kq.mkl.solve_simple_mkl(K, signs, C=C, tol=1e-7)
     return (value.objective + value.gap) / best.dual_bound - 1.0
 
 

@@ -96,7 +96,7 @@ def cost():
     for name, stack in problems.items():
         for C in (1.0, 100.0):
             for tie in ("influence", "random"):
-                adaptive = kq.SampleAdaptiveMKLClassifier(
+                adaptive = kq.mkl.SampleAdaptiveMKLClassifier(
                     C, m0=0.6, tie=tie, random_state=0, outer_tol=0.0
                 )
                 simple = kq.SimpleMKLClassifier(C)
@@ -128,21 +128,21 @@ CS = 10.0 ** np.arange(-1, 5)
 # name -> classifier of a stack of kernels, and what five-fold cross-validation chooses from;
 # a method that needs the views as well as the kernels gets a line of its own in `protein_fold`
 METHODS = {
-    "SAMKL": (kq.SampleAdaptiveMKLClassifier(m0=3), {"C": CS}),
+    "SAMKL": (kq.mkl.SampleAdaptiveMKLClassifier(m0=3), {"C": CS}),
     "SAMKL, iterations by CV": (
-        kq.SampleAdaptiveMKLClassifier(m0=3),
+        kq.mkl.SampleAdaptiveMKLClassifier(m0=3),
         {"C": CS, "max_iter": [1, 2, 4, 8]},
     ),
-    "SAMKL, m0 = 9": (kq.SampleAdaptiveMKLClassifier(m0=9), {"C": CS}),
+    "SAMKL, m0 = 9": (kq.mkl.SampleAdaptiveMKLClassifier(m0=9), {"C": CS}),
     "SAMKL, random ties": (
-        kq.SampleAdaptiveMKLClassifier(m0=3, tie="random", random_state=0),
+        kq.mkl.SampleAdaptiveMKLClassifier(m0=3, tie="random", random_state=0),
         {"C": CS},
     ),
-    "SAMKL, max ties": (kq.SampleAdaptiveMKLClassifier(m0=3, tie="max"), {"C": CS}),
-    "LMKL, softmax": (kq.LocalizedMKLClassifier(), {"C": CS}),
-    "LMKL, sigmoid": (kq.LocalizedMKLClassifier(gating="sigmoid"), {"C": CS}),
+    "SAMKL, max ties": (kq.mkl.SampleAdaptiveMKLClassifier(m0=3, tie="max"), {"C": CS}),
+    "LMKL, softmax": (kq.mkl.LocalizedMKLClassifier(), {"C": CS}),
+    "LMKL, sigmoid": (kq.mkl.LocalizedMKLClassifier(gating="sigmoid"), {"C": CS}),
     "SimpleMKL": (kq.SimpleMKLClassifier(), {"C": CS}),
-    "uniform": (kq.UniformMKLClassifier(), {"C": CS}),
+    "uniform": (kq.mkl.UniformMKLClassifier(), {"C": CS}),
 }
 
 

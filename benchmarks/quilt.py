@@ -35,9 +35,9 @@ TRANSFER = {"constant": 0.0, "unit_diagonal": False}
 VARIANTS = {
     "quilt, one pass": lambda: {"completion": kq.TransferFill(weighting="loo", **TRANSFER)},
     "quilt, plain transfer": lambda: {"completion": kq.TransferFill(**TRANSFER)},
-    "quilt, zero filling": lambda: {"completion": kq.ZeroFill()},
+    "quilt, zero filling": lambda: {"completion": kq.completion.ZeroFill()},
     "quilt, Wishart": lambda: {"completion": kq.WishartCompletion(random_state=0)},
-    "quilt, shared factor": lambda: {"completion": kq.SharedFactorCompletion()},
+    "quilt, shared factor": lambda: {"completion": kq.completion.SharedFactorCompletion()},
     "quilt, balanced": lambda: {"class_weight": "balanced"},
     "quilt, pattern": lambda: {"pattern": True},
 }
@@ -46,7 +46,9 @@ PATTERN = "quilt, pattern"
 
 def model_of(method):
     if method in (FRACTION, ZERO):
-        kind = kq.ObservedFractionMKLClassifier if method == FRACTION else kq.UniformMKLClassifier
+        kind = (
+            kq.ObservedFractionMKLClassifier if method == FRACTION else kq.mkl.UniformMKLClassifier
+        )
         return kq.MKLSearchCV(kind(), {"C": PENALTIES}, cv=5)
     if method == LATE:
         return kq.LateFusionClassifier()

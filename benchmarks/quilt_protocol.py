@@ -64,7 +64,7 @@ def _filled_cells(block, train):
 def kernels_of(name):
     if name in TEXT:
         return "cosine"
-    return kq.MedianGaussian(standardize=name != "flower17_features")
+    return kq.kernels.MedianGaussian(standardize=name != "flower17_features")
 
 
 def cell(directory, name, ratio, repetition, mechanism="mcar"):

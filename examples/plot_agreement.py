@@ -50,7 +50,7 @@ for color, (name, (X, y)) in zip(("#0072B2", "#D55E00"), data.items(), strict=Tr
     for train, test in splits.split(y, y):
         scaler = kq.ViewTransformer(StandardScaler()).fit(X[train])
         X_train, X_test = scaler.transform(X[train]), scaler.transform(X[test])
-        model = kq.MultiKernelMHKSClassifier(multi_class="ovr")
+        model = kq.mkl.MultiKernelMHKSClassifier(multi_class="ovr")
         path = kq.mkl_path(model, X_train, y[train], Cs=[1.0], lams=lams)
         accuracy.append([each.score(X_test, y[test]) for each in path])
         distance.append([distance_of_views(each, X_test) for each in path])

@@ -23,9 +23,9 @@ train, test = np.arange(300), np.arange(300, 600)
 # %%
 # The latitude decides about the gates and is no kernel itself.
 models = {
-    "uniform": kq.UniformMKLClassifier(kernels="linear"),
+    "uniform": kq.mkl.UniformMKLClassifier(kernels="linear"),
     "simple": kq.SimpleMKLClassifier(kernels="linear"),
-    "localized": kq.LocalizedMKLClassifier(kernels="linear", gating_view="latitude"),
+    "localized": kq.mkl.LocalizedMKLClassifier(kernels="linear", gating_view="latitude"),
 }
 for name, model in models.items():
     print(f"{name}: test accuracy {model.fit(X[train], y[train]).score(X[test], y[test]):.3f}")

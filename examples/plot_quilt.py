@@ -21,7 +21,7 @@ train, test, y_train, y_test = train_test_split(
 )
 model = kq.QuiltClassifier().fit(train, y_train)
 print(f"leave-one-out accuracy {model.loo_score_:.3f}, test {model.score(test, y_test):.3f}")
-uniform = kq.UniformMKLClassifier(10).fit(train, y_train)
+uniform = kq.mkl.UniformMKLClassifier(10).fit(train, y_train)
 print(f"SVM on the mean kernel, absent kernels zero: {uniform.score(test, y_test):.3f}")
 
 # %%

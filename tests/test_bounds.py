@@ -115,4 +115,4 @@ def test_absent_bound_refuses_what_it_is_not_for():
     with pytest.raises(NotFittedError):
         absent_mkl_bound(kq.SimpleMKLClassifier(), X, y == 1)
     with pytest.raises(ValueError, match="depend on the sample"):
-        absent_mkl_bound(kq.LocalizedMKLClassifier().fit(X, y == 1), X, y == 1)
+        absent_mkl_bound(kq.mkl.LocalizedMKLClassifier().fit(X, y == 1), X, y == 1)

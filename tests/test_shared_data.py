@@ -41,9 +41,9 @@ def prepared():
         kq.ObservedFractionMKLClassifier,
         kq.SimpleMKLClassifier,
         kq.LpMKLClassifier,
-        kq.IterativeAbsentMKLClassifier,
-        kq.PenalizedAbsentMKLClassifier,
-        kq.MaxMarginAbsentClassifier,
+        kq.mkl.IterativeAbsentMKLClassifier,
+        kq.mkl.PenalizedAbsentMKLClassifier,
+        kq.mkl.MaxMarginAbsentClassifier,
         kq.ConvexAbsentMKLClassifier,
         partial(kq.ConvexAbsentMKLClassifier, formulation="shared_coef"),
     ],
@@ -62,7 +62,7 @@ def test_naturally_absent_views(name, classifier):
 
 @pytest.mark.parametrize("name", ["three_sources", "breast_tcga", "cll_multiomics"])
 @pytest.mark.parametrize(
-    "classifier", [kq.QuiltClassifier, kq.LateFusionClassifier, kq.LpMKLRidgeClassifier]
+    "classifier", [kq.QuiltClassifier, kq.LateFusionClassifier, kq.quilt.LpMKLRidgeClassifier]
 )
 def test_classifiers_that_tune_themselves(name, classifier):
     X, y = load(name)
@@ -74,7 +74,10 @@ def test_classifiers_that_tune_themselves(name, classifier):
 
 
 @pytest.mark.parametrize("name", ["three_sources", "breast_tcga", "cll_multiomics"])
-@pytest.mark.parametrize("filler", [kq.ZeroFill, kq.MeanFill, kq.EMFill, kq.SVTFill])
+@pytest.mark.parametrize(
+    "filler",
+    [kq.completion.ZeroFill, kq.completion.MeanFill, kq.completion.EMFill, kq.completion.SVTFill],
+)
 def test_filled_kernels(name, filler):
     X, y = load(name)
     kernels = "cosine" if name == "three_sources" else "gaussian"
@@ -90,9 +93,9 @@ def test_filled_kernels(name, filler):
     "classifier",
     [
         kq.ObservedFractionMKLClassifier,
-        kq.PenalizedAbsentMKLClassifier,
+        kq.mkl.PenalizedAbsentMKLClassifier,
         kq.ConvexAbsentMKLClassifier,
-        kq.MaxMarginAbsentClassifier,
+        kq.mkl.MaxMarginAbsentClassifier,
     ],
 )
 def test_a_view_that_no_test_sample_has(classifier):

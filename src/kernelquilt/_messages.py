@@ -8,11 +8,8 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
+from kernelquilt._typing import Bools, Indices
 
 
 @contextmanager
@@ -27,7 +24,7 @@ def unchanged_on_error(estimator: object) -> Iterator[None]:
         raise
 
 
-def row_positions(rows: Any, n_rows: int) -> IndexArray:
+def row_positions(rows: Any, n_rows: int) -> Indices:
     """Turn what scikit-learn and users index rows with into positions.
 
     Parameters
@@ -48,7 +45,7 @@ def row_positions(rows: Any, n_rows: int) -> IndexArray:
     return positions
 
 
-def check_mask(observed: Any, shape: tuple[int, int], columns: str) -> BoolArray:
+def check_mask(observed: Any, shape: tuple[int, int], columns: str) -> Bools:
     """Return a copy of an explicit `observed` mask after checking shape and dtype.
 
     Parameters
@@ -89,7 +86,7 @@ def quoted(names: Iterable[str]) -> str:
     )
 
 
-def warn_all_absent(observed: BoolArray, names: Sequence[str], kind: str) -> None:
+def warn_all_absent(observed: Bools, names: Sequence[str], kind: str) -> None:
     """Warn once about the columns of `observed` that no training sample has.
 
     Parameters
@@ -119,7 +116,7 @@ def warn_user(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=level)
 
 
-def summary(title: str, names: Sequence[str], details: Sequence[str], observed: BoolArray) -> str:
+def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:
     """Describe a container: a title line, then one line per view or kernel.
 
     Parameters

@@ -44,12 +44,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from kernelquilt._typing import Floats
 from kernelquilt.data.stack import as_stack
-
-Floats = NDArray[np.float64]
 
 EXPONENTS = np.concatenate([1.0 + np.logspace(-3, 0, 61), np.linspace(2.0, 10.0, 33)[1:]])
 

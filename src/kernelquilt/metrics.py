@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import BoolArray, FloatArray, check_mask
+from kernelquilt._messages import check_mask
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.data.stack import KernelStack
 
 
@@ -66,7 +67,7 @@ def average_relative_error(
     return float(np.mean(errors)) if errors else float("nan")
 
 
-def alignment(K: Any, target: Any, *, centred: bool = True) -> FloatArray:
+def alignment(K: Any, target: Any, *, centred: bool = True) -> Floats:
     """Return the cosine of the angle between kernels and a target.
 
     Parameters
@@ -96,7 +97,7 @@ def alignment(K: Any, target: Any, *, centred: bool = True) -> FloatArray:
     other = np.asarray(target)
     if other.ndim == 1:
         other = np.equal.outer(other, other)
-    observed: BoolArray | None = K.observed if isinstance(K, KernelStack) else None
+    observed: Bools | None = K.observed if isinstance(K, KernelStack) else None
     kernels = _kernels(K)
     if other.shape != kernels.shape[1:]:
         raise ValueError(f"the target has shape {other.shape}, the kernels {kernels.shape[1:]}")
@@ -114,7 +115,7 @@ def alignment(K: Any, target: Any, *, centred: bool = True) -> FloatArray:
     return found
 
 
-def _kernels(K: Any) -> FloatArray:
+def _kernels(K: Any) -> Floats:
     """Return kernels (M, n_rows, n_cols)."""
     kernels = K.gram() if isinstance(K, KernelStack) else np.asarray(K)
     if kernels.ndim == 2:
@@ -124,7 +125,7 @@ def _kernels(K: Any) -> FloatArray:
     return kernels
 
 
-def _centred(K: FloatArray) -> FloatArray:
+def _centred(K: Floats) -> Floats:
     """Centre a kernel (n, n) in its feature space; exactly zero if it is constant."""
     if len(K) == 0 or np.ptp(K) == 0:
         return np.zeros_like(K)

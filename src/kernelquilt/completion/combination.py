@@ -18,14 +18,14 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.linalg import block
-from kernelquilt.data.gram import Kernel
 
 Keys = NDArray[np.void]
 
 
-def row_keys(K: Kernel, observed: BoolArray) -> Keys:
+def row_keys(K: Kernel, observed: Bools) -> Keys:
     """Return keys (n_rows,) that are equal for samples of which the same is known.
 
     Parameters
@@ -41,13 +41,13 @@ def row_keys(K: Kernel, observed: BoolArray) -> Keys:
     return np.array(keys, dtype="V16").reshape(len(observed))
 
 
-def training_places(keys: Keys, training_keys: Keys) -> IndexArray:
+def training_places(keys: Keys, training_keys: Keys) -> Indices:
     """Return for rows (n_rows,) the first training sample that has the same key, or -1."""
     known = {key.tobytes(): t for t, key in reversed(list(enumerate(training_keys)))}
     return np.array([known.get(key.tobytes(), -1) for key in keys], dtype=np.intp)
 
 
-def places_of_first(keys: Keys, among: BoolArray) -> IndexArray:
+def places_of_first(keys: Keys, among: Bools) -> Indices:
     """Return for some training samples (n,) the place among them of the first one alike.
 
     Samples are alike if the same is known of them, so that all or none of these are among them.
@@ -61,15 +61,13 @@ def mean_diagonal(kernel: Kernel) -> float:
     return size if size > 0 else 1.0
 
 
-def has_unit_diagonal(kernel: Kernel, present: BoolArray) -> bool:
+def has_unit_diagonal(kernel: Kernel, present: Bools) -> bool:
     """Whether the samples that have a kernel (n, n) have similarity 1 with themselves."""
     tolerance = 1e-5 if kernel.dtype == np.float32 else 1e-8
     return bool((np.abs(kernel.diagonal()[present] - 1.0) <= tolerance).all())
 
 
-def unit_kernels(
-    K: Kernel, observed: BoolArray, wanted: bool | str, names: Sequence[str]
-) -> BoolArray:
+def unit_kernels(K: Kernel, observed: Bools, wanted: bool | str, names: Sequence[str]) -> Bools:
     """Return for each kernel (M,) whether its diagonal is to be 1.
 
     Parameters
@@ -109,14 +107,14 @@ class Combination:
         r above, zero for samples that have the kernel; None if the diagonal is not imposed.
     """
 
-    present: BoolArray
-    coef: FloatArray
-    rows: FloatArray
-    remainder: FloatArray | None
+    present: Bools
+    coef: Floats
+    rows: Floats
+    remainder: Floats | None
 
     @classmethod
     def complete(
-        cls, kernel: Kernel, present: BoolArray, coef: FloatArray, keys: Keys | None
+        cls, kernel: Kernel, present: Bools, coef: Floats, keys: Keys | None
     ) -> "Combination":
         """Complete a training kernel (n, n) in place.
 
@@ -151,11 +149,11 @@ class Combination:
     def complete_rows(
         self,
         kernel: Kernel,
-        present: BoolArray,
-        coef: FloatArray,
+        present: Bools,
+        coef: Floats,
         keys: Keys | None,
         training_keys: Keys | None,
-    ) -> FloatArray:
+    ) -> Floats:
         """Complete rows (n_rows, n) in place; return the diagonal of those that lack the kernel.
 
         Parameters
@@ -183,6 +181,6 @@ class Combination:
         return diag
 
 
-def shared_remainder(keys: Keys, others: Keys, lengths: FloatArray) -> FloatArray:
+def shared_remainder(keys: Keys, others: Keys, lengths: Floats) -> Floats:
     """Return the inner products of the remainders of samples (n,), zero unless keys are equal."""
     return (keys[:, None] == others) * lengths[:, None] * lengths

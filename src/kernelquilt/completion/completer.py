@@ -23,21 +23,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import (
-    BoolArray,
-    FloatArray,
-    quoted,
-    unchanged_on_error,
-    warn_all_absent,
-)
+from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.gram import Kernel
 from kernelquilt.data.stack import KernelStack, as_stack
 
 FEW = 3  # samples from which on a kernel can be completed in earnest
 
 
-def _not_empty(observed: BoolArray) -> tuple[BoolArray, BoolArray]:
+def _not_empty(observed: Bools) -> tuple[Bools, Bools]:
     """Return which kernels have a sample, and which samples have a kernel."""
     return np.asarray(observed.any(axis=0)), np.asarray(observed.any(axis=1))
 
@@ -49,7 +43,7 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
     _empty_get = "the mean of each kernel"
 
     @abstractmethod
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         """Complete training kernels in place and keep what `_complete_rows` needs.
 
         Parameters
@@ -61,9 +55,7 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         """Complete rows against the training samples in place and return their `diag`.
 
         Parameters
@@ -76,10 +68,10 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
             Similarity of each row with itself, zero where absent; None if it is not known.
         """
 
-    def _warn_little_known(self, observed: BoolArray) -> None:
+    def _warn_little_known(self, observed: Bools) -> None:
         """Warn about kernels of which too little is known by the training mask (n, M)."""
 
-    def _empty_weights(self, observed: BoolArray) -> FloatArray:
+    def _empty_weights(self, observed: Bools) -> Floats:
         """Return the weights (M, n) that make the features of samples without any kernel."""
         return np.asarray((observed / observed.sum(axis=0)).T)
 
@@ -191,8 +183,8 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
             return self._with_empty_columns(K, seen, known)
 
     def _complete_and_fill_empty(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+        self, K: Kernel, observed: Bools, diag: Floats | None
+    ) -> Floats | None:
         """Complete rows (M, n_rows, n) of which some may have no kernel."""
         _, known = _not_empty(observed)
         if known.all():
@@ -209,7 +201,7 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
         whole[:, ~known] = self._empty_diag[:, None]
         return whole
 
-    def _with_empty_columns(self, K: Kernel, seen: BoolArray, known: BoolArray) -> Kernel:
+    def _with_empty_columns(self, K: Kernel, seen: Bools, known: Bools) -> Kernel:
         """Add kernels that stay absent, and columns of training samples without any kernel."""
         if seen.all() and known.all():
             return K
@@ -220,7 +212,7 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
             whole[m][:, ~known] = (kernel @ weight)[:, None]
         return whole
 
-    def _known_observed(self) -> BoolArray:
+    def _known_observed(self) -> Bools:
         """Return the mask (n, M) of the kernels and training samples that are not left out."""
         seen, known = _not_empty(self.training_rows_.observed)
         return np.asarray(self.training_rows_.observed[known][:, seen])
@@ -230,11 +222,11 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
         seen, _ = _not_empty(self.training_rows_.observed)
         return [name for name, used in zip(self.training_rows_.names, seen, strict=True) if used]
 
-    def _filled(self, n_rows: int) -> BoolArray:
+    def _filled(self, n_rows: int) -> Bools:
         """Return the mask of a completed stack."""
         return np.tile(self.training_rows_.observed.any(axis=0), (n_rows, 1))
 
-    def _warn_empty(self, known: BoolArray, what: str) -> None:
+    def _warn_empty(self, known: Bools, what: str) -> None:
         if not known.all():
             warnings.warn(
                 f"{(~known).sum()} of {len(known)} {what} have no observed kernel and get "
@@ -243,7 +235,7 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
                 stacklevel=5,
             )
 
-    def _warn_few(self, observed: BoolArray) -> None:
+    def _warn_few(self, observed: Bools) -> None:
         """Warn about kernels that hardly any sample has."""
         names, counts = self._kernel_names(), observed.sum(axis=0)
         few = [name for name, count in zip(names, counts, strict=True) if count < FEW]
@@ -256,7 +248,7 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
                 stacklevel=6,
             )
 
-    def _warn_alone(self, observed: BoolArray) -> None:
+    def _warn_alone(self, observed: Bools) -> None:
         """Warn about kernels that share no sample with another."""
         shared = observed.T.astype(np.float64) @ observed
         np.fill_diagonal(shared, 0.0)

@@ -19,9 +19,8 @@ TPAMI 2020.
 
 import numpy as np
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.completer import BaseCompleter
-from kernelquilt.data.gram import Kernel
 
 
 class ZeroFill(BaseCompleter):
@@ -40,7 +39,8 @@ class ZeroFill(BaseCompleter):
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelquilt import KernelStack, ZeroFill
+    >>> from kernelquilt.data import KernelStack
+    >>> from kernelquilt.completion import ZeroFill
     >>> stack = KernelStack([[[2.0, 7.0], [7.0, 9.0]], np.eye(2)], [[True, True], [False, True]])
     >>> ZeroFill().fit_transform(stack).gram()[0].tolist()
     [[2.0, 0.0], [0.0, 0.0]]
@@ -48,15 +48,13 @@ class ZeroFill(BaseCompleter):
 
     _empty_get = "zero in every kernel"
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         """Leave the kernels, which are zero where absent."""
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         return diag
 
-    def _empty_weights(self, observed: BoolArray) -> FloatArray:
+    def _empty_weights(self, observed: Bools) -> Floats:
         return np.zeros(observed.T.shape)
 
 
@@ -80,14 +78,15 @@ class MeanFill(BaseCompleter):
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelquilt import KernelStack, MeanFill
+    >>> from kernelquilt.data import KernelStack
+    >>> from kernelquilt.completion import MeanFill
     >>> observed = [[True, True], [True, True], [False, True]]
     >>> stack = KernelStack([np.diag([2.0, 4.0, 0.0]), np.eye(3)], observed)
     >>> MeanFill().fit_transform(stack).gram()[0].tolist()
     [[2.0, 0.0, 1.0], [0.0, 4.0, 2.0], [1.0, 2.0, 1.5]]
     """
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         self.means_ = np.empty((len(K), len(observed)))
         self.mean_norms_ = np.empty(len(K))
         for m, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
@@ -97,9 +96,7 @@ class MeanFill(BaseCompleter):
             kernel[~present] = self.means_[m]
             kernel[:, ~present] = self.means_[m][:, None]
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         for kernel, present, columns, mean in zip(
             K, observed.T, self._known_observed().T, self.means_, strict=True
         ):

@@ -20,12 +20,12 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats
 
 _TILE = 64
 
 
-def inverse_of(A: FloatArray) -> FloatArray:
+def inverse_of(A: Floats) -> Floats:
     """Return the inverse of a positive definite matrix (n, n)."""
     # the transpose of a C-ordered array is what LAPACK takes without a copy
     factor, info = dpotrf(A.T, lower=1, clean=0)
@@ -36,7 +36,7 @@ def inverse_of(A: FloatArray) -> FloatArray:
     return mirrored(half.T)
 
 
-def mirrored(A: FloatArray) -> FloatArray:
+def mirrored(A: Floats) -> Floats:
     """Copy the upper triangle of a matrix (n, n) to the lower one, in place."""
     # in tiles, because a transposed read of the whole is three times as slow
     for i in range(0, len(A), _TILE):
@@ -48,12 +48,12 @@ def mirrored(A: FloatArray) -> FloatArray:
     return A
 
 
-def block(A: FloatArray, rows: BoolArray, columns: BoolArray) -> FloatArray:
+def block(A: Floats, rows: Bools, columns: Bools) -> Floats:
     """Return the chosen rows and columns of a matrix; much faster than ``A[np.ix_(...)]``."""
     return np.asarray(A[rows][:, columns])
 
 
-def restricted_inverse(G: FloatArray, kept: BoolArray) -> FloatArray:
+def restricted_inverse(G: Floats, kept: Bools) -> Floats:
     """Return (2), the inverse of the block `kept` (n,) of the matrix with inverse G (n, n)."""
     if kept.all():
         return G
@@ -64,7 +64,7 @@ def restricted_inverse(G: FloatArray, kept: BoolArray) -> FloatArray:
     return np.asarray(block(G, kept, kept) - half.T @ half)
 
 
-def restricted_solve(G: FloatArray, kept: BoolArray, B: FloatArray) -> FloatArray:
+def restricted_solve(G: Floats, kept: Bools, B: Floats) -> Floats:
     """Return (2) times B (n_kept, k)."""
     rows = G[kept]
     product = rows.T @ B
@@ -76,7 +76,7 @@ def restricted_solve(G: FloatArray, kept: BoolArray, B: FloatArray) -> FloatArra
     return np.asarray(product[kept] - rows[:, left_out] @ correction)
 
 
-def left_out_metric(R: FloatArray, workspace: FloatArray) -> FloatArray:
+def left_out_metric(R: Floats, workspace: Floats) -> Floats:
     """Return B B' of (3), whose inner product with a kernel is the leave-one-out error.
 
     Parameters

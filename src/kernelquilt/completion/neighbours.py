@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import (
     Combination,
     mean_diagonal,
@@ -32,7 +32,6 @@ from kernelquilt.completion.combination import (
 )
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.linalg import block
-from kernelquilt.data.gram import Kernel
 
 
 class KNNFill(BaseCompleter):
@@ -69,7 +68,7 @@ class KNNFill(BaseCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.KNNFill().fit_transform(stack).observed.all()
+    >>> kq.completion.KNNFill().fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -90,10 +89,10 @@ class KNNFill(BaseCompleter):
         self.weights = weights
         self.unit_diagonal = unit_diagonal
 
-    def _warn_little_known(self, observed: BoolArray) -> None:
+    def _warn_little_known(self, observed: Bools) -> None:
         self._warn_few(observed)
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
         self._keys = row_keys(K, observed)
         self._diag = np.diagonal(K, axis1=1, axis2=2).astype(np.float64)
@@ -106,9 +105,7 @@ class KNNFill(BaseCompleter):
             for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True)
         ]
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         keys = row_keys(K, observed)
         if diag is None:
             own = np.tile(self._sizes[:, None], (1, len(observed)))
@@ -122,9 +119,7 @@ class KNNFill(BaseCompleter):
             own[p, ~present] = combination.complete_rows(K[p], present, coef, keys, self._keys)
         return None if diag is None and not self._unit.all() else own
 
-    def _coefficients(
-        self, K: Kernel, observed: BoolArray, own: FloatArray, what: str
-    ) -> list[FloatArray]:
+    def _coefficients(self, K: Kernel, observed: Bools, own: Floats, what: str) -> list[Floats]:
         """Return for each kernel the weights (n_absent, n_p) of the samples that have it."""
         training = self._known_observed()
         distances = self._distances(K, observed, own, training)
@@ -147,9 +142,7 @@ class KNNFill(BaseCompleter):
             )
         return coefs
 
-    def _distances(
-        self, K: Kernel, observed: BoolArray, own: FloatArray, training: BoolArray
-    ) -> FloatArray:
+    def _distances(self, K: Kernel, observed: Bools, own: Floats, training: Bools) -> Floats:
         """Return the means (n_rows, n) of (1), inf where no kernel is shared."""
         total = np.zeros(K.shape[1:])
         for kernel, rows, columns, diag, others, size in zip(
@@ -162,7 +155,7 @@ class KNNFill(BaseCompleter):
         return total / np.maximum(shared, 1.0)
 
 
-def nearest_weights(distances: FloatArray, k: int, by_distance: bool) -> FloatArray:
+def nearest_weights(distances: Floats, k: int, by_distance: bool) -> Floats:
     """Return the weights of the k nearest in each row, which sum to 1.
 
     Parameters

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import (
     Keys,
     mean_diagonal,
@@ -30,7 +30,6 @@ from kernelquilt.completion.combination import (
 )
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.linalg import block
-from kernelquilt.data.gram import Kernel
 
 
 @dataclass(frozen=True)
@@ -51,19 +50,19 @@ class Regression:
         Whether the kernel has unit diagonal.
     """
 
-    present: BoolArray
-    coef: FloatArray
-    lengths: FloatArray
-    spread: FloatArray
+    present: Bools
+    coef: Floats
+    lengths: Floats
+    spread: Floats
     unit: bool
 
     @classmethod
     def complete(
         cls,
         kernel: Kernel,
-        present: BoolArray,
-        coef: FloatArray,
-        R: FloatArray,
+        present: Bools,
+        coef: Floats,
+        R: Floats,
         least: float,
         unit: bool,
         keys: Keys,
@@ -98,14 +97,14 @@ class Regression:
     def complete_rows(
         self,
         kernel: Kernel,
-        known: FloatArray,
-        present: BoolArray,
-        coef: FloatArray,
-        R: FloatArray,
-        left: FloatArray,
+        known: Floats,
+        present: Bools,
+        coef: Floats,
+        R: Floats,
+        left: Floats,
         *,
         residual: bool = True,
-    ) -> FloatArray:
+    ) -> Floats:
         """Complete rows (n_rows, n) in place; return the diagonal of those that lack the kernel.
 
         Parameters
@@ -161,23 +160,21 @@ class RegressionCompleter(BaseCompleter):
     unit_diagonal: bool | str
 
     @abstractmethod
-    def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
+    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
         """Complete training kernels Z (M, n, n) of mean diagonal 1 in place."""
 
     @abstractmethod
-    def _complete_scaled_rows(
-        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray
-    ) -> None:
+    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place.
 
         Z (M, n, n) are the completed training kernels; where observed, `own` is known or 1.
         """
 
-    def _warn_little_known(self, observed: BoolArray) -> None:
+    def _warn_little_known(self, observed: Bools) -> None:
         self._warn_few(observed)
         self._warn_alone(observed)
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
         sizes = [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
         self._sizes = np.where(self._unit, 1.0, sizes)
@@ -186,9 +183,7 @@ class RegressionCompleter(BaseCompleter):
         self._complete_scaled(self._completed, observed)
         self._write(K, self._completed, observed)
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         keys, sizes = row_keys(K, observed), self._sizes[:, None]
         own = np.where(observed.T, 1.0 if diag is None else diag / sizes, 0.0)
         rows = K / sizes[:, :, None]
@@ -202,7 +197,7 @@ class RegressionCompleter(BaseCompleter):
             return own if self._unit.all() else None
         return np.where(observed.T, diag, own * sizes)
 
-    def _write(self, K: Kernel, Z: FloatArray, observed: BoolArray) -> None:
+    def _write(self, K: Kernel, Z: Floats, observed: Bools) -> None:
         """Copy what was absent from Z (M, n_rows, n) to K."""
         for kernel, filled, present, columns, size in zip(
             K, Z, observed.T, self._known_observed().T, self._sizes, strict=True

@@ -25,7 +25,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import BoolArray, unchanged_on_error
+from kernelquilt._messages import unchanged_on_error
+from kernelquilt._typing import Bools
 from kernelquilt.data.stack import KernelStack, as_stack
 from kernelquilt.metrics import average_relative_error
 
@@ -33,8 +34,8 @@ _LEAST = 3  # samples that a kernel keeps
 
 
 def hide_cells(
-    observed: BoolArray, share: float, rng: np.random.RandomState, allowed: BoolArray | None = None
-) -> BoolArray:
+    observed: Bools, share: float, rng: np.random.RandomState, allowed: Bools | None = None
+) -> Bools:
     """Return a mask with some more cells absent.
 
     Parameters
@@ -115,7 +116,8 @@ class CompletionSearchCV(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> search = kq.CompletionSearchCV(kq.TransferFill(), {"eps": [0.01, 0.1, 1]}, random_state=0)
+    >>> grid = {"eps": [0.01, 0.1, 1]}
+    >>> search = kq.completion.CompletionSearchCV(kq.TransferFill(), grid, random_state=0)
     >>> search.fit_transform(stack).observed.all()
     np.True_
     """
@@ -275,7 +277,7 @@ class CompletionSearchCV(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _evaluate(completer: Any, stack: KernelStack, mask: BoolArray) -> tuple[float, float, float]:
+def _evaluate(completer: Any, stack: KernelStack, mask: Bools) -> tuple[float, float, float]:
     """Return the error on hidden cells, seconds, and whether the completer converged."""
     started = time.perf_counter()
     with warnings.catch_warnings():

@@ -40,13 +40,12 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import Combination
 from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
 from kernelquilt.completion.linalg import block, inverse_of
 from kernelquilt.completion.regression import Regression, RegressionCompleter
 from kernelquilt.completion.transfer_regression import solve_transfer
-from kernelquilt.data.gram import Kernel
 
 _LEAST_NOISE = 1e-6
 _LARGEST_RANK = 60
@@ -67,10 +66,10 @@ class Statistics(NamedTuple):
         s B_m^-1.
     """
 
-    scores: FloatArray
-    products: FloatArray
-    second: FloatArray
-    uncertainty: FloatArray
+    scores: Floats
+    products: Floats
+    second: Floats
+    uncertainty: Floats
 
 
 class SharedFactor(NamedTuple):
@@ -86,7 +85,7 @@ class SharedFactor(NamedTuple):
         Value of (2), and its decrease relative to its size.
     """
 
-    factor: FloatArray
+    factor: Floats
     noise: float
     statistics: tuple[Statistics, ...]
     history: tuple[CompletionStep, ...]
@@ -94,7 +93,7 @@ class SharedFactor(NamedTuple):
 
 def solve_shared_factor(
     K: Kernel,
-    observed: BoolArray,
+    observed: Bools,
     rank: int,
     *,
     tol: float = 1e-3,
@@ -146,9 +145,7 @@ def solve_shared_factor(
         noise = max(float(left) / int(observed.sum()), _LEAST_NOISE)
 
 
-def regressed(
-    products: FloatArray, observed: BoolArray, second: FloatArray
-) -> tuple[FloatArray, float]:
+def regressed(products: Floats, observed: Bools, second: Floats) -> tuple[Floats, float]:
     """Return w of (3) for samples (n_rows,), and the sum over them of w T w'.
 
     Parameters
@@ -169,7 +166,7 @@ def regressed(
 
 
 def _expectation(
-    known: list[FloatArray], observed: BoolArray, factor: FloatArray, noise: float
+    known: list[Floats], observed: Bools, factor: Floats, noise: float
 ) -> tuple[float, tuple[Statistics, ...]]:
     """Return the value of (2), and the statistics of all kernels."""
     statistics, total = [], 0.0
@@ -188,7 +185,7 @@ def _expectation(
     return float(total) / int(observed.sum()), tuple(statistics)
 
 
-def _start(K: Kernel, observed: BoolArray, rank: int) -> tuple[FloatArray, float]:
+def _start(K: Kernel, observed: Bools, rank: int) -> tuple[Floats, float]:
     """Return (1) for the mean of the kernels completed by transfer."""
     transfer = solve_transfer(K, observed)
     mean = np.zeros(K.shape[1:])
@@ -249,7 +246,7 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.SharedFactorCompletion(10).fit_transform(stack).observed.all()
+    >>> kq.completion.SharedFactorCompletion(10).fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -275,7 +272,7 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
+    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
         n = len(observed)
         wanted = min(_LARGEST_RANK, max(1, n // 3)) if isinstance(self.rank, str) else self.rank
         found = solve_shared_factor(
@@ -301,9 +298,7 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
         self.factor_[known], self.noise_ = found.factor, found.noise
         self._store_history(found.history)
 
-    def _complete_scaled_rows(
-        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray
-    ) -> None:
+    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         found = self._found
         products = np.zeros((len(observed), found.factor.shape[1]))
         for kernel, present, regression, statistics in zip(

@@ -41,12 +41,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import Combination, mean_diagonal, row_keys, unit_kernels
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.linalg import block
 from kernelquilt.completion.transfer_regression import Refinement, solve_transfer
-from kernelquilt.data.gram import Kernel
 
 __all__ = ["TransferFill", "solve_transfer"]
 
@@ -128,10 +127,10 @@ class TransferFill(BaseCompleter):
         self.constant = constant
         self.unit_diagonal = unit_diagonal
 
-    def _warn_little_known(self, observed: BoolArray) -> None:
+    def _warn_little_known(self, observed: Bools) -> None:
         self._warn_few(observed)
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
         self._keys = row_keys(K, observed) if self._unit.any() else None
         self._transfer = solve_transfer(
@@ -157,9 +156,7 @@ class TransferFill(BaseCompleter):
             self._passes.append(self._combine(K, observed, coefs))
         self._store()
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         keys = None if self._keys is None else row_keys(K, observed)
         own = np.ones((len(K), len(observed))) if diag is None else diag.copy()
         coefs = self._first_coefficients(K, observed, "samples")
@@ -172,7 +169,7 @@ class TransferFill(BaseCompleter):
                 own[p, ~present] = combination.complete_rows(K[p], present, coef, keys, self._keys)
         return None if diag is None and not self._unit.all() else own
 
-    def _first_coefficients(self, K: Kernel, observed: BoolArray, what: str) -> list[FloatArray]:
+    def _first_coefficients(self, K: Kernel, observed: Bools, what: str) -> list[Floats]:
         """Return (1) for all kernels, and warn about samples that it does not serve."""
         coefs, unserved = [], {}
         for p, name in enumerate(self._kernel_names()):
@@ -193,10 +190,10 @@ class TransferFill(BaseCompleter):
     def _refined_coefficients(
         self,
         K: Kernel,
-        observed: BoolArray,
+        observed: Bools,
         refinements: list[Refinement | None],
-        before: list[FloatArray],
-    ) -> list[FloatArray]:
+        before: list[Floats],
+    ) -> list[Floats]:
         """Return (3) for all kernels; those that nothing predicts keep what they had."""
         return [
             coef if found is None else found.coefficients(K, ~observed[:, p], source.present)
@@ -205,9 +202,7 @@ class TransferFill(BaseCompleter):
             )
         ]
 
-    def _combine(
-        self, K: Kernel, observed: BoolArray, coefs: list[FloatArray]
-    ) -> list[Combination]:
+    def _combine(self, K: Kernel, observed: Bools, coefs: list[Floats]) -> list[Combination]:
         """Complete the training kernels in place from their coefficients."""
         return [
             Combination.complete(kernel, present, coef, self._keys if unit else None)

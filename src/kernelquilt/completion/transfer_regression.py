@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import mean_diagonal
 from kernelquilt.completion.linalg import (
     block,
@@ -17,7 +17,6 @@ from kernelquilt.completion.linalg import (
     restricted_inverse,
     restricted_solve,
 )
-from kernelquilt.data.gram import Kernel
 
 _LEAST_SHARED = 5  # samples from which a leave-one-out error is trusted
 _SCORES = (0.001, 0.99)
@@ -37,8 +36,8 @@ class Source(NamedTuple):
         c, in units of the kernel.
     """
 
-    present: BoolArray
-    inverse: FloatArray
+    present: Bools
+    inverse: Floats
     constant: float
 
 
@@ -56,10 +55,10 @@ class Transfer:
     """
 
     sources: tuple[Source, ...]
-    weights: FloatArray
-    scores: FloatArray | None
+    weights: Floats
+    scores: Floats | None
 
-    def coefficients(self, K: Kernel, observed: BoolArray, p: int) -> tuple[FloatArray, BoolArray]:
+    def coefficients(self, K: Kernel, observed: Bools, p: int) -> tuple[Floats, Bools]:
         """Return (1) for the rows that lack kernel p.
 
         Parameters
@@ -95,7 +94,7 @@ class Transfer:
 
 def solve_transfer(
     K: Kernel,
-    observed: BoolArray,
+    observed: Bools,
     *,
     eps: float = 0.1,
     constant: float = 1.0,
@@ -143,7 +142,7 @@ def solve_transfer(
     return Transfer(tuple(sources), weights, scores)
 
 
-def _scores_of(K: Kernel, observed: BoolArray, l: int, source: Source) -> FloatArray:
+def _scores_of(K: Kernel, observed: Bools, l: int, source: Source) -> Floats:
     """Return (2) for the prediction of every kernel (M,) from kernel l."""
     scores = np.full(len(K), np.nan)
     shared = observed & source.present[:, None]
@@ -175,14 +174,14 @@ class Refinement(NamedTuple):
     inverse : ndarray of shape (n_p, n_p)
     """
 
-    weights: FloatArray
+    weights: Floats
     constant: float
     eps: float
-    inverse: FloatArray
+    inverse: Floats
 
     @classmethod
     def of(
-        cls, K: Kernel, present: BoolArray, weights: FloatArray, p: int, constant: float
+        cls, K: Kernel, present: Bools, weights: Floats, p: int, constant: float
     ) -> "Refinement":
         """Choose eps for kernel p from completed kernels K (M, n, n)."""
         Q = block(_combined(K, weights), present, present)
@@ -205,7 +204,7 @@ class Refinement(NamedTuple):
             raise np.linalg.LinAlgError("the completed kernels are not positive semi-definite")
         return found
 
-    def coefficients(self, K: Kernel, rows: BoolArray, present: BoolArray) -> FloatArray:
+    def coefficients(self, K: Kernel, rows: Bools, present: Bools) -> Floats:
         """Return (3) for the chosen rows of completed kernels K (M, n_rows, n)."""
         if not rows.any():
             return np.empty((0, len(self.inverse)))
@@ -213,6 +212,6 @@ class Refinement(NamedTuple):
         return np.asarray((Q + self.constant) @ self.inverse)
 
 
-def _combined(K: Kernel, weights: FloatArray) -> FloatArray:
+def _combined(K: Kernel, weights: Floats) -> Floats:
     """Return the weighted sum of kernels (M, r, c)."""
     return np.asarray(np.tensordot(weights.astype(K.dtype), K, axes=1), dtype=np.float64)

@@ -59,13 +59,14 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.completion.completer import FEW
 from kernelquilt.completion.regression import RegressionCompleter
 from kernelquilt.completion.wishart_sweeps import complete_by_sweeps, forecast_errors
 
 
-def fitting_subsets(observed: BoolArray, n_fit: int, rng: RandomState) -> list[IndexArray]:
+def fitting_subsets(observed: Bools, n_fit: int, rng: RandomState) -> list[Indices]:
     """Return for each kernel at most `n_fit` of the samples (n, M) that have it."""
     shuffled = rng.permutation(len(observed))
     subsets = []
@@ -172,7 +173,7 @@ class WishartCompletion(RegressionCompleter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
+    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
         unit = self._unit
         subsets = fitting_subsets(observed, self.n_fit, check_random_state(self.random_state))
         errors = forecast_errors(Z, observed, unit, subsets) if self.error_estimates else None
@@ -189,12 +190,10 @@ class WishartCompletion(RegressionCompleter):
                 step.regression.without_residual(Z[step.target])
         self._store(errors)
 
-    def _complete_scaled_rows(
-        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray
-    ) -> None:
+    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         self._replay.complete_rows(Z, rows, observed, own, self.residual)
 
-    def _store(self, errors: FloatArray | None) -> None:
+    def _store(self, errors: Floats | None) -> None:
         """Keep what is public, with kernels that no sample has and samples without a kernel."""
         training = self.training_rows_.observed
         seen, known = np.asarray(training.any(axis=0)), np.asarray(training.any(axis=1))
@@ -212,7 +211,7 @@ class WishartCompletion(RegressionCompleter):
             self.error_ = np.full(training.shape, np.nan)
             self.error_[np.ix_(known, seen)] = errors * self._sizes
 
-    def _warn_little_known(self, observed: BoolArray) -> None:
+    def _warn_little_known(self, observed: Bools) -> None:
         self._warn_few(observed)
         names = self._kernel_names()
         shared = observed.T.astype(int) @ observed

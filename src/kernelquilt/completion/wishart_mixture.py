@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Floats
 from kernelquilt.completion.linalg import mirrored
 
 _BOUNDS = (-9.0, 5.0)
@@ -34,7 +34,7 @@ class Mixture(NamedTuple):
         s_0 and e.
     """
 
-    kernels: FloatArray
+    kernels: Floats
     constant: float
     noise: float
 
@@ -44,17 +44,17 @@ class Mixture(NamedTuple):
         return cls(np.full(q, 1 / max(q, 1)), 1.0, 0.1)
 
     @classmethod
-    def from_log(cls, t: FloatArray) -> "Mixture":
+    def from_log(cls, t: Floats) -> "Mixture":
         """Return the mixture of the parameters t (q + 2,)."""
         s = np.exp(t)
         return cls(s[:-2], float(s[-2]), float(s[-1]))
 
-    def log(self) -> FloatArray:
+    def log(self) -> Floats:
         """Return the parameters t (q + 2,)."""
         return np.log(np.append(self.kernels, [self.constant, self.noise]))
 
 
-def mixture_objective(t: FloatArray, bases: FloatArray, K: FloatArray) -> tuple[float, FloatArray]:
+def mixture_objective(t: Floats, bases: Floats, K: Floats) -> tuple[float, Floats]:
     """Return (1) and (2).
 
     Parameters
@@ -85,7 +85,7 @@ def mixture_objective(t: FloatArray, bases: FloatArray, K: FloatArray) -> tuple[
     return float((np.trace(GK) + log_det) / n), s * inner / n
 
 
-def fit_mixture(bases: FloatArray, K: FloatArray, start: Mixture) -> tuple[Mixture, float]:
+def fit_mixture(bases: Floats, K: Floats, start: Mixture) -> tuple[Mixture, float]:
     """Minimise (1) by L-BFGS within bounds; return the mixture and the value.
 
     Parameters

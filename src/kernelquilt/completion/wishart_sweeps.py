@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.combination import Combination, Keys, row_keys
 from kernelquilt.completion.linalg import block
 from kernelquilt.completion.regression import Regression
 from kernelquilt.completion.transfer_regression import Transfer, solve_transfer
 from kernelquilt.completion.wishart_mixture import Mixture, fit_mixture
-from kernelquilt.data.gram import Kernel
 
 _LEAST_FITTED = 3  # samples from which a mixture is fitted
 
@@ -40,11 +39,11 @@ class Step:
     target: int
     mixture: Mixture
     value: float
-    factor: FloatArray
+    factor: Floats
     regression: Regression
 
     def complete_rows(
-        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray, residual: bool
+        self, Z: Floats, rows: Floats, observed: Bools, own: Floats, residual: bool
     ) -> None:
         """Take the step for rows (M, n_rows, n) in place, and for their diagonal `own`.
 
@@ -72,10 +71,10 @@ class Step:
 
 
 def take_step(
-    Z: FloatArray,
-    present: BoolArray,
+    Z: Floats,
+    present: Bools,
     m: int,
-    fitted: IndexArray,
+    fitted: Indices,
     start: Mixture,
     unit: bool,
     keys: Keys,
@@ -107,9 +106,7 @@ def take_step(
     return Step(m, mixture, value, factor, regression)
 
 
-def _fitted_mixture(
-    Z: FloatArray, m: int, fitted: IndexArray, start: Mixture
-) -> tuple[Mixture, float]:
+def _fitted_mixture(Z: Floats, m: int, fitted: Indices, start: Mixture) -> tuple[Mixture, float]:
     """Return the mixture for kernel m, with weight 0 for itself, and the value of (2)."""
     if len(fitted) < _LEAST_FITTED:
         return start, float("nan")
@@ -124,16 +121,14 @@ def _fitted_mixture(
     return found._replace(kernels=weights), value
 
 
-def _covariance(Z: FloatArray, mixture: Mixture) -> FloatArray:
+def _covariance(Z: Floats, mixture: Mixture) -> Floats:
     """Return C (n, n) of (1)."""
     C = np.tensordot(mixture.kernels, Z, axes=1) + mixture.constant
     C[np.diag_indices(len(C))] += mixture.noise
     return np.asarray(C)
 
 
-def _factored(
-    Z: FloatArray, mixture: Mixture, v: BoolArray
-) -> tuple[Mixture, FloatArray, FloatArray]:
+def _factored(Z: Floats, mixture: Mixture, v: Bools) -> tuple[Mixture, Floats, Floats]:
     """Return the mixture, C (n, n) and the lower Cholesky factor of C_vv."""
     while True:
         C = _covariance(Z, mixture)
@@ -165,10 +160,10 @@ class Replay:
 
     def complete_rows(
         self,
-        Z: FloatArray,
-        rows: FloatArray,
-        observed: BoolArray,
-        own: FloatArray,
+        Z: Floats,
+        rows: Floats,
+        observed: Bools,
+        own: Floats,
         residual: bool,
     ) -> None:
         """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place.
@@ -186,12 +181,12 @@ class Replay:
 
 
 def complete_by_sweeps(
-    Z: FloatArray,
-    observed: BoolArray,
-    unit: BoolArray,
+    Z: Floats,
+    observed: Bools,
+    unit: Bools,
     *,
     n_sweeps: int,
-    subsets: list[IndexArray],
+    subsets: list[Indices],
     on_sweep: Callable[[int, float], None] | None = None,
 ) -> Replay:
     """Complete kernels in place, from a transfer start, by sweeps over them.
@@ -232,16 +227,14 @@ def complete_by_sweeps(
     return Replay(transfer, combinations, keys, tuple(steps))
 
 
-def _order(Z: FloatArray, observed: BoolArray) -> list[int]:
+def _order(Z: Floats, observed: Bools) -> list[int]:
     """Return the order of a sweep, which does not depend on how kernels are numbered."""
     counts = observed.sum(axis=0)
     squares = [float(np.vdot(kernel, kernel)) for kernel in Z]
     return sorted(range(len(Z)), key=lambda m: (-counts[m], -squares[m]))
 
 
-def forecast_errors(
-    Z: Kernel, observed: BoolArray, unit: BoolArray, subsets: list[IndexArray]
-) -> FloatArray:
+def forecast_errors(Z: Kernel, observed: Bools, unit: Bools, subsets: list[Indices]) -> Floats:
     """Return (4), the expected error of an entry of the row of each sample in each kernel (n, M).
 
     The other kernels are completed without kernel m first: rows that were completed from it

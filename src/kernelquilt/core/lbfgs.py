@@ -15,11 +15,11 @@ functions that are nearly not smooth (Lewis and Overton, Math. Prog. 2013).
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
-Floats = NDArray[np.float64]
-Vector = NDArray[np.floating]
+from kernelquilt._typing import Floats, Numbers
+
+Vector = Numbers
 _Pair = tuple[Vector, Vector, float]
 Evaluate = Callable[[Floats, Floats], float]
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from kernelquilt._messages import FloatArray
-from kernelquilt.data.gram import Kernel
+from kernelquilt._typing import Floats, Kernel
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,9 @@ class PositivePart:
         Diagonal of the projected matrix.
     """
 
-    vectors: FloatArray
-    values: FloatArray
-    diag: FloatArray
+    vectors: Floats
+    values: Floats
+    diag: Floats
 
     @classmethod
     def of(cls, K: Kernel) -> "PositivePart | None":
@@ -48,12 +47,12 @@ class PositivePart:
             return cls(vectors, values, (vectors**2) @ values)
         return None
 
-    def matrix(self) -> FloatArray:
+    def matrix(self) -> Floats:
         """Return the projected matrix."""
         root = self.vectors * np.sqrt(self.values)
         return np.asarray(root @ root.T)
 
-    def rows(self, k: FloatArray, diag: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def rows(self, k: Floats, diag: Floats) -> tuple[Floats, Floats]:
         """Project rows k (n_rows, n) with diagonal `diag` (n_rows,); return both.
 
         The new diagonal is what the embedding needs, if that is more than before. But it is not

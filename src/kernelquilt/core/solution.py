@@ -3,9 +3,9 @@
 import warnings
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+
+from kernelquilt._typing import Bools, Floats
 
 TINY = 1e-12
 
@@ -75,9 +75,9 @@ class Solution:
         Biases of the kernels, where each has a function of its own; `dual_coef` is then (M, n).
     """
 
-    weights: NDArray[np.float64]
-    dual_coef: NDArray[np.float64]
-    intercept: float | NDArray[np.float64]
+    weights: Floats
+    dual_coef: Floats
+    intercept: float | Floats
     objective: float
     dual_bound: float
     tol: float
@@ -87,13 +87,13 @@ class Solution:
     n_passes: float = 0.0
     history: tuple[Step, ...] = ()
     residual: float | None = None
-    indefinite: NDArray[np.bool_] | bool = False
-    slopes: NDArray[np.float64] | None = None
-    simplex_weights: NDArray[np.float64] | None = None
-    margins: NDArray[np.float64] | None = None
+    indefinite: Bools | bool = False
+    slopes: Floats | None = None
+    simplex_weights: Floats | None = None
+    margins: Floats | None = None
     outer_change: float = 0.0
     outer_tol: float | None = None
-    view_intercepts: NDArray[np.float64] | None = None
+    view_intercepts: Floats | None = None
 
     @property
     def duality_gap(self) -> float:

@@ -1,1 +1,12 @@
-"""What a user hands over: views, kernels, and what makes them clean."""
+"""What a user hands over: named views, stacks of kernels, and transformers of views."""
+
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.transformer import ViewTransformer
+from kernelquilt.data.views import MultiView, as_views
+
+__all__ = [
+    "KernelStack",
+    "MultiView",
+    "ViewTransformer",
+    "as_views",
+]

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import IndexArray, check_names, row_positions
+from kernelquilt._messages import check_names, row_positions
+from kernelquilt._typing import Indices
 
 ViewColumns = Mapping[Any, Any] | str | None
 
@@ -27,7 +28,7 @@ def with_string_labels(frame: Any) -> Any:
     return frame.set_axis(["__".join(map(str, label)) for label in frame.columns], axis=1)
 
 
-def resolve_columns(X: Any, views: ViewColumns) -> dict[str, IndexArray]:
+def resolve_columns(X: Any, views: ViewColumns) -> dict[str, Indices]:
     """Turn the `views` of 2-D data into column positions.
 
     Parameters
@@ -67,7 +68,7 @@ def resolve_columns(X: Any, views: ViewColumns) -> dict[str, IndexArray]:
     }
 
 
-def _positions(view: str, key: Any, position: Mapping[Any, int], n_columns: int) -> IndexArray:
+def _positions(view: str, key: Any, position: Mapping[Any, int], n_columns: int) -> Indices:
     """Find the columns of one view; a label of the frame wins over a position."""
     if not isinstance(key, slice):
         # a tuple may be the label of a single column

@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelquilt._messages import BoolArray, IndexArray
-
-Kernel = NDArray[Any]
+from kernelquilt._typing import Bools, Indices, Kernel
 
 # Rows copied at a time, and the side of the tiles in which symmetry is checked: small enough for
 # the cache, large enough to hide the cost of a numpy call.
@@ -41,7 +38,7 @@ def as_kernels(K: Any) -> tuple[list[Kernel] | Kernel, np.dtype[Any]]:
     return kernels, np.dtype(np.float32 if single else np.float64)
 
 
-def all_nan(kernel: Kernel, square: bool) -> BoolArray:
+def all_nan(kernel: Kernel, square: bool) -> Bools:
     """Find the rows that are entirely NaN; only rows whose first cell looked at is NaN are read."""
     if kernel.dtype.kind != "f":
         return np.zeros(len(kernel), dtype=bool)
@@ -52,9 +49,7 @@ def all_nan(kernel: Kernel, square: bool) -> BoolArray:
     return np.asarray(found)
 
 
-def copy_entries(
-    kernel: Kernel, rows: IndexArray | None, cols: IndexArray | None, out: Kernel
-) -> None:
+def copy_entries(kernel: Kernel, rows: Indices | None, cols: Indices | None, out: Kernel) -> None:
     """Copy ``kernel[rows][:, cols]`` (None: all) to `out`, a few rows at a time."""
     for start in range(0, len(out), _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -62,7 +57,7 @@ def copy_entries(
         out[part] = strip if cols is None else np.take(strip, cols, axis=1)
 
 
-def zero_where_absent(kernel: Kernel, present: BoolArray) -> bool:
+def zero_where_absent(kernel: Kernel, present: Bools) -> bool:
     """Whether the rows and columns of absent samples of a square kernel are zero."""
     absent = np.flatnonzero(~present)
     return len(absent) == 0 or not (

@@ -12,17 +12,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from kernelquilt._messages import (
-    BoolArray,
-    IndexArray,
-    check_mask,
-    check_names,
-    quoted,
-    row_positions,
-    summary,
-)
+from kernelquilt._messages import check_mask, check_names, quoted, row_positions, summary
+from kernelquilt._typing import Bools, Indices, Kernel
 from kernelquilt.data.gram import (
-    Kernel,
     all_nan,
     as_kernels,
     check_finite,
@@ -48,8 +40,8 @@ class TrainingRows(NamedTuple):
     """What a fitted model keeps of a training stack instead of its kernels."""
 
     token: str
-    ids: IndexArray
-    observed: BoolArray
+    ids: Indices
+    observed: Bools
     names: tuple[str, ...]
 
 
@@ -115,7 +107,7 @@ class KernelStack:
                 raise ValueError(f"diag must have shape {(M, n_rows)}, got {diag.shape}")
         square = n_rows == n_cols and diag is None
         self._gram = _Gram(kernels, check_names(names, M, "kernel"), diag, square, dtype)
-        self._ids: IndexArray | None = None
+        self._ids: Indices | None = None
         if observed is None:
             self._observed = ~np.column_stack([all_nan(kernel, square) for kernel in kernels])
         else:
@@ -125,7 +117,7 @@ class KernelStack:
     def _computed(
         cls,
         K: Kernel,
-        observed: BoolArray,
+        observed: Bools,
         names: tuple[str, ...],
         *,
         square: bool,
@@ -135,7 +127,7 @@ class KernelStack:
         return cls._build(_Gram(K, names, diag, square, K.dtype), None, observed)
 
     @classmethod
-    def _build(cls, gram: _Gram, ids: IndexArray | None, observed: BoolArray) -> "KernelStack":
+    def _build(cls, gram: _Gram, ids: Indices | None, observed: Bools) -> "KernelStack":
         made = cls.__new__(cls)
         made._gram, made._ids, made._observed = gram, ids, observed
         return made
@@ -151,12 +143,12 @@ class KernelStack:
         return self._gram.names
 
     @property
-    def observed(self) -> BoolArray:
+    def observed(self) -> Bools:
         """Mask of shape (n_rows, M), True where a kernel observes a sample."""
         return self._observed
 
     @property
-    def ids(self) -> IndexArray:
+    def ids(self) -> Indices:
         """The rows of the shared Gram that this stack selects, shape (n_rows,)."""
         return np.arange(len(self)) if self._ids is None else self._ids
 
@@ -254,7 +246,7 @@ class KernelStack:
             f"there is no kernel {kernel!r} among the {M} kernels {quoted(self.names)}"
         )
 
-    def _with_observed(self, observed: BoolArray) -> "KernelStack":
+    def _with_observed(self, observed: Bools) -> "KernelStack":
         """Return the same rows of the same kernels with another mask of shape (n_rows, M)."""
         return self._build(self._gram, self._ids, observed)
 
@@ -303,7 +295,7 @@ class KernelStack:
             copy_entries(kernel, row_ids, col_ids, out)
         return K
 
-    def training_gram(self) -> tuple[Kernel, BoolArray]:
+    def training_gram(self) -> tuple[Kernel, Bools]:
         """Return the kernels among the own samples as a solver needs them.
 
         Returns
@@ -333,7 +325,7 @@ class KernelStack:
             yield kernel
 
     def cross_kernels(
-        self, training: TrainingRows, needed: BoolArray | None = None
+        self, training: TrainingRows, needed: Bools | None = None
     ) -> Iterator[Kernel]:
         """Iterate over the kernels of the own rows against training samples.
 
@@ -356,7 +348,7 @@ class KernelStack:
                 f"X has the {len(self.names)} kernels {quoted(self.names)}, but the estimator was "
                 f"fitted with the {len(training.names)} kernels {quoted(training.names)}"
             )
-        cols: IndexArray | None = training.ids
+        cols: Indices | None = training.ids
         if self.token != training.token:
             cols, n_cols = None, self._gram.kernels[0].shape[1]
             if n_cols != len(training.ids):
@@ -370,7 +362,7 @@ class KernelStack:
         return self._iter_cross(chosen, cols, training.observed)
 
     def _iter_cross(
-        self, chosen: Iterable[int], cols: IndexArray | None, col_observed: BoolArray
+        self, chosen: Iterable[int], cols: Indices | None, col_observed: Bools
     ) -> Iterator[Kernel]:
         for m in chosen:
             out = np.empty((len(self), len(col_observed)), dtype=self.dtype)

@@ -7,10 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from kernelquilt._messages import FloatArray, quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._typing import Floats
 from kernelquilt.data.columns import ViewColumns
+from kernelquilt.data.validation import validate_views
 from kernelquilt.data.views import MultiView, as_block
-from kernelquilt.kernels.inputs import validate_views
 
 
 class ViewTransformer(TransformerMixin, BaseEstimator):
@@ -88,7 +89,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
             chosen = self._chosen(data.names)
             warn_all_absent(data.observed, data.names, "view")
             self.transformers_: dict[str, Any] = {}
-            outputs: dict[str, FloatArray] = {}
+            outputs: dict[str, Floats] = {}
             for name, present in zip(data.names, data.observed.T, strict=True):
                 if name in chosen and present.any():
                     target = None if y is None else np.asarray(y)[present]
@@ -139,7 +140,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
             if not isinstance(transformer, str) or transformer != "passthrough"
         }
 
-    def _assemble(self, data: MultiView, outputs: dict[str, FloatArray]) -> MultiView:
+    def _assemble(self, data: MultiView, outputs: dict[str, Floats]) -> MultiView:
         """Put the transformed rows back between the absent ones."""
         blocks = {name: data[name] for name in data.names}
         for name in self.transformers_:

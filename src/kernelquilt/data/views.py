@@ -14,16 +14,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_array
 
-from kernelquilt._messages import (
-    BoolArray,
-    FloatArray,
-    IndexArray,
-    check_mask,
-    check_names,
-    quoted,
-    row_positions,
-    summary,
-)
+from kernelquilt._messages import check_mask, check_names, quoted, row_positions, summary
+from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.columns import (
     ViewColumns,
     has_view_level,
@@ -174,7 +166,7 @@ class MultiView:
         return tuple(self._blocks)
 
     @property
-    def observed(self) -> BoolArray:
+    def observed(self) -> Bools:
         """Mask of shape (n_samples, n_views), True where a sample has a view."""
         return self._observed
 
@@ -241,7 +233,7 @@ class MultiView:
         )
 
     @classmethod
-    def _build(cls, blocks: dict[str, FloatArray], observed: BoolArray, index: Any) -> "MultiView":
+    def _build(cls, blocks: dict[str, Floats], observed: Bools, index: Any) -> "MultiView":
         made = cls.__new__(cls)
         made._blocks, made._observed, made._index = blocks, observed, index
         return made
@@ -299,7 +291,7 @@ def has_views(X: Any) -> bool:
 
 
 def split_columns(
-    X: Any, columns: Mapping[str, IndexArray], views: ViewColumns, partial_nan: PartialNaN
+    X: Any, columns: Mapping[str, Indices], views: ViewColumns, partial_nan: PartialNaN
 ) -> MultiView:
     """Cut 2-D data into views; with `views=None` a single view X has no absent samples."""
     if is_frame(X):
@@ -331,7 +323,7 @@ def _named(views: Mapping[Any, Any] | Sequence[Any]) -> dict[str, Any]:
     return dict(zip(names, views.values(), strict=True))
 
 
-def as_block(name: Any, block: Any) -> FloatArray:
+def as_block(name: Any, block: Any) -> Floats:
     """Return the block of a view as a 2-D float64 array; errors name the view."""
     try:
         return _check_2d(block, ensure_min_samples=0)
@@ -339,12 +331,12 @@ def as_block(name: Any, block: Any) -> FloatArray:
         raise ValueError(f"view {str(name)!r}: {error}") from error
 
 
-def _check_2d(X: Any, **options: Any) -> FloatArray:
-    checked: FloatArray = check_array(X, dtype=np.float64, ensure_all_finite=False, **options)
+def _check_2d(X: Any, **options: Any) -> Floats:
+    checked: Floats = check_array(X, dtype=np.float64, ensure_all_finite=False, **options)
     return checked
 
 
-def _check_observed_values(contradiction: BoolArray, names: tuple[str, ...]) -> None:
+def _check_observed_values(contradiction: Bools, names: tuple[str, ...]) -> None:
     for name, rows in zip(names, contradiction.T, strict=True):
         if rows.any():
             raise ValueError(
@@ -353,7 +345,7 @@ def _check_observed_values(contradiction: BoolArray, names: tuple[str, ...]) -> 
             )
 
 
-def _check_finite(name: str, block: FloatArray) -> None:
+def _check_finite(name: str, block: Floats) -> None:
     infinite = np.isinf(block)
     if infinite.any():
         raise ValueError(

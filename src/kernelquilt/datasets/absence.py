@@ -8,7 +8,8 @@ from numpy.random import RandomState
 from scipy.stats import rankdata
 from sklearn.utils import check_random_state
 
-from kernelquilt._messages import BoolArray, FloatArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.data.columns import ViewColumns, has_view_level, is_frame, resolve_columns
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView, as_views, has_views
@@ -91,7 +92,7 @@ def make_absent(
     return MultiView({name: data[name] for name in data.names}, observed, index=data.index)
 
 
-def _kept(margin: FloatArray, observed: BoolArray) -> BoolArray:
+def _kept(margin: Floats, observed: Bools) -> Bools:
     """Keep what has a margin >= 0 and of every sample at least the largest that is observed."""
     last = np.where(observed, margin, -np.inf).argmax(axis=1)
     kept = margin >= 0
@@ -104,16 +105,16 @@ def _n_absent(ratio: float, n_views: int) -> int:
     return min(int(np.floor(ratio * n_views + 0.5 + 1e-9)), n_views - 1)
 
 
-def _per_sample(rng: RandomState, ratio: float, data: Any) -> FloatArray:
+def _per_sample(rng: RandomState, ratio: float, data: Any) -> Floats:
     rank = rng.uniform(size=data.shape).argsort(axis=1).argsort(axis=1)
     return np.asarray(rank - _n_absent(ratio, data.shape[1]), dtype=np.float64)
 
 
-def _mcar(rng: RandomState, ratio: float, data: Any) -> FloatArray:
+def _mcar(rng: RandomState, ratio: float, data: Any) -> Floats:
     return rng.uniform(size=data.shape) - ratio
 
 
-def _block(rng: RandomState, ratio: float, data: Any) -> FloatArray:
+def _block(rng: RandomState, ratio: float, data: Any) -> Floats:
     """Go round the views in random order; each group keeps the next ones."""
     n, n_views = data.shape
     n_kept = n_views - _n_absent(ratio, n_views)
@@ -123,7 +124,7 @@ def _block(rng: RandomState, ratio: float, data: Any) -> FloatArray:
     return margin[rng.randint(n_groups, size=n)].astype(np.float64)
 
 
-def _mnar(rng: RandomState, ratio: float, data: Any) -> FloatArray:
+def _mnar(rng: RandomState, ratio: float, data: Any) -> Floats:
     levels = _kernel_levels(data) if isinstance(data, KernelStack) else _view_levels(data)
     probability = np.full(data.shape, float(ratio))
     for column, present, level in zip(probability.T, data.observed.T, levels, strict=True):
@@ -132,7 +133,7 @@ def _mnar(rng: RandomState, ratio: float, data: Any) -> FloatArray:
     return rng.uniform(size=data.shape) - probability
 
 
-_MECHANISMS: dict[str, Callable[[RandomState, float, Any], FloatArray]] = {
+_MECHANISMS: dict[str, Callable[[RandomState, float, Any], Floats]] = {
     "per_sample": _per_sample,
     "mcar": _mcar,
     "block": _block,
@@ -140,7 +141,7 @@ _MECHANISMS: dict[str, Callable[[RandomState, float, Any], FloatArray]] = {
 }
 
 
-def _view_levels(data: MultiView) -> list[FloatArray]:
+def _view_levels(data: MultiView) -> list[Floats]:
     """Return the mean standardised feature of each sample (n,), view by view."""
     levels = []
     for name, present in zip(data.names, data.observed.T, strict=True):
@@ -154,13 +155,13 @@ def _view_levels(data: MultiView) -> list[FloatArray]:
     return levels
 
 
-def _kernel_levels(stack: KernelStack) -> list[FloatArray]:
+def _kernel_levels(stack: KernelStack) -> list[Floats]:
     """Return the mean similarity of each sample (n,) up to a factor, kernel by kernel."""
     kernels = stack.training_kernels() if stack.square else stack.gram()
     return [np.nansum(kernel, axis=1, dtype=np.float64) for kernel in kernels]
 
 
-def _with_nan(X: Any, views: ViewColumns, observed: BoolArray) -> Any:
+def _with_nan(X: Any, views: ViewColumns, observed: Bools) -> Any:
     X = X if is_frame(X) else np.asarray(X)
     absent = np.zeros(X.shape, dtype=np.bool_)
     times_used = np.zeros(X.shape[1], dtype=int)

@@ -1,14 +1,14 @@
 """Real multi-view data that come with scikit-learn."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import dctn
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from kernelquilt._messages import FloatArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Array, Floats
 from kernelquilt.data.views import MultiView
 
 _N_ORIENTATIONS = 8
@@ -26,7 +26,7 @@ class Example(NamedTuple):
     """
 
     data: MultiView
-    target: NDArray[Any]
+    target: Array
 
 
 def load_example(name: str = "digits") -> Example:
@@ -61,7 +61,7 @@ def load_example(name: str = "digits") -> Example:
 
 def _digits() -> Example:
     bunch = load_digits()
-    images: FloatArray = bunch.images
+    images: Floats = bunch.images
     row, column = np.indices(images.shape[1:])
     n = len(images)
     views = {
@@ -74,7 +74,7 @@ def _digits() -> Example:
     return Example(MultiView(views), bunch.target)
 
 
-def _orientation_histograms(images: FloatArray) -> FloatArray:
+def _orientation_histograms(images: Floats) -> Floats:
     """Sum gradient lengths by direction, in each quarter of the images (n, 8, 8)."""
     down, right = np.gradient(images, axis=(1, 2))
     turn = np.arctan2(down, right) / (2 * np.pi)

@@ -2,11 +2,11 @@
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import helmert
 from sklearn.utils import check_random_state
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Floats, Indices
 from kernelquilt.data.views import MultiView
 
 _CLASS_DISTANCE = 3.0
@@ -24,7 +24,7 @@ def make_multiview(
     n_classes: int = 2,
     proportions: ArrayLike | None = None,
     random_state: int | RandomState | None = None,
-) -> tuple[MultiView, NDArray[np.intp]]:
+) -> tuple[MultiView, Indices]:
     r"""Make views that say more or less about the class of a sample.
 
     With the class centres :math:`c_k`, all 3 apart, and standard normal :math:`e`, sample i of
@@ -112,7 +112,7 @@ def make_multiview(
     return MultiView(blocks), _with_noise(rng, y, label_noise, n_classes)
 
 
-def _one_each(name: str, values: ArrayLike, count: int) -> FloatArray:
+def _one_each(name: str, values: ArrayLike, count: int) -> Floats:
     """Return `values` as an array after checking that they are `count` numbers >= 0."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.shape != (count,):
@@ -123,16 +123,14 @@ def _one_each(name: str, values: ArrayLike, count: int) -> FloatArray:
     return numbers
 
 
-def _labels(rng: RandomState, n_samples: int, shares: FloatArray) -> NDArray[np.intp]:
+def _labels(rng: RandomState, n_samples: int, shares: Floats) -> Indices:
     """Return classes in random order whose sizes have the proportions `shares`."""
     upper = np.cumsum(shares) / shares.sum()
     in_order = np.searchsorted(upper, (np.arange(n_samples) + 0.5) / n_samples)
     return np.asarray(rng.permutation(in_order))
 
 
-def _with_noise(
-    rng: RandomState, y: NDArray[np.intp], label_noise: float, n_classes: int
-) -> NDArray[np.intp]:
+def _with_noise(rng: RandomState, y: Indices, label_noise: float, n_classes: int) -> Indices:
     flipped = rng.permutation(len(y))[: round(label_noise * len(y))]
     noisy = y.copy()
     noisy[flipped] += rng.randint(1, n_classes, size=len(flipped))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from kernelquilt._typing import Array, Floats
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.views import MultiView
 from kernelquilt.datasets import load_example, make_absent
@@ -62,7 +62,7 @@ class Fit:
     n_train: int
     seconds: float
     largest_gap: float
-    mean_weights: NDArray[np.float64]
+    mean_weights: Floats
     converged: bool
 
 
@@ -79,7 +79,7 @@ class Row:
         return np.mean([getattr(fit, name) for fit in self.fits], axis=0)
 
     @property
-    def scores(self) -> NDArray[np.float64]:
+    def scores(self) -> Floats:
         """Accuracy of each split, one NaN if there is no fit."""
         return np.array([fit.score for fit in self.fits] or [np.nan])
 
@@ -123,9 +123,7 @@ def run_demo(plan: Plan, seed: int, on_fit: Callable[[], None]) -> list[Row]:
     return rows
 
 
-def _fit(
-    method: str, X: MultiView, y: NDArray[Any], train: NDArray[Any], test: NDArray[Any]
-) -> Fit:
+def _fit(method: str, X: MultiView, y: Array, train: Array, test: Array) -> Fit:
     parameters = {} if method in SELF_TUNED else {"C": PENALTY}
     model = make_pipeline(ViewTransformer(StandardScaler()), METHODS[method](**parameters))
     start = time.perf_counter()
@@ -145,7 +143,7 @@ def _fit(
     )
 
 
-def _gap_and_weights(method: str, classifier: Any) -> tuple[float, NDArray[np.float64]]:
+def _gap_and_weights(method: str, classifier: Any) -> tuple[float, Floats]:
     if method == QUILT:
         return classifier.expert_gap_, classifier.kernel_weights_
     if method == LATE:

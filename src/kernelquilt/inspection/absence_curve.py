@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Floats
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; markers for print in grey
 _STYLES = (
@@ -57,7 +57,7 @@ class AbsenceCurveDisplay:
         *,
         score_name: str = "test accuracy",
     ) -> None:
-        self.ratios: FloatArray = np.asarray(ratios, dtype=np.float64)
+        self.ratios: Floats = np.asarray(ratios, dtype=np.float64)
         self.scores = scores
         self.score_name = score_name
 

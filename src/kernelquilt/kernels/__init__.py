@@ -1,1 +1,25 @@
-"""From views to kernels, and from kernels to kernels."""
+"""From views to kernels, from kernels to kernels, and maps into feature space."""
+
+from kernelquilt.kernels.functions import (
+    Gaussian,
+    Jaccard,
+    LatentSemantic,
+    MedianGaussian,
+    gaussian_bank,
+)
+from kernelquilt.kernels.maps import EmpiricalKernelMap
+from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels, SelectKernels
+from kernelquilt.kernels.view_kernels import ViewKernels
+
+__all__ = [
+    "CentreKernels",
+    "EmpiricalKernelMap",
+    "Gaussian",
+    "Jaccard",
+    "LatentSemantic",
+    "MedianGaussian",
+    "ScaleKernels",
+    "SelectKernels",
+    "ViewKernels",
+    "gaussian_bank",
+]

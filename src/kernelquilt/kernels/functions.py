@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Floats
 from kernelquilt.kernels.median import pair_median
 
 _CHUNK = 256
@@ -46,7 +46,7 @@ class Gaussian(BaseEstimator):
         """Short name, such as ``gaussian_0.25``."""
         return f"gaussian_{self.scale:g}"
 
-    def fit(self, A: FloatArray, sample_weight: FloatArray | None = None) -> "Gaussian":
+    def fit(self, A: Floats, sample_weight: Floats | None = None) -> "Gaussian":
         """Set the width.
 
         Parameters
@@ -77,13 +77,11 @@ class Gaussian(BaseEstimator):
         self.width_ = float(self.scale * mean) or 1.0
         return self
 
-    def __call__(self, A: FloatArray, B: FloatArray | None = None) -> FloatArray:
+    def __call__(self, A: Floats, B: Floats | None = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
         return self.of_squared_distances(squared_distances(A, A if B is None else B))
 
-    def of_squared_distances(
-        self, squared: FloatArray, out: FloatArray | None = None
-    ) -> FloatArray:
+    def of_squared_distances(self, squared: Floats, out: Floats | None = None) -> Floats:
         """Return the similarities at given squared distances.
 
         Parameters
@@ -133,7 +131,7 @@ class MedianGaussian(BaseEstimator):
         """Short name, such as ``median_gaussian_1``."""
         return f"median_gaussian_{self.scale:g}"
 
-    def fit(self, A: FloatArray, sample_weight: FloatArray | None = None) -> "MedianGaussian":
+    def fit(self, A: Floats, sample_weight: Floats | None = None) -> "MedianGaussian":
         """Set location, scale and width.
 
         Parameters
@@ -166,7 +164,7 @@ class MedianGaussian(BaseEstimator):
         self.squared_width_ = self.scale**2 * median
         return self
 
-    def __call__(self, A: FloatArray, B: FloatArray | None = None) -> FloatArray:
+    def __call__(self, A: Floats, B: Floats | None = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
         check_is_fitted(self, "squared_width_")
         standard = self._standardised(A)
@@ -175,7 +173,7 @@ class MedianGaussian(BaseEstimator):
         exponent /= -self.squared_width_
         return np.exp(exponent, out=exponent)
 
-    def _standardised(self, A: FloatArray) -> FloatArray:
+    def _standardised(self, A: Floats) -> Floats:
         return np.asarray((A - self.mean_) / self.deviation_) if self.standardize else A
 
 
@@ -220,7 +218,7 @@ class Jaccard(BaseEstimator):
 
     name = "jaccard"
 
-    def __call__(self, A: FloatArray, B: FloatArray | None = None) -> FloatArray:
+    def __call__(self, A: Floats, B: Floats | None = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
         in_a = (np.asarray(A) != 0).astype(np.float64)
         in_b = in_a if B is None else (np.asarray(B) != 0).astype(np.float64)
@@ -251,7 +249,7 @@ class LatentSemantic(BaseEstimator):
         """Short name, such as ``latent_semantic_100``."""
         return f"latent_semantic_{self.n_components}"
 
-    def fit(self, A: FloatArray, sample_weight: FloatArray | None = None) -> "LatentSemantic":
+    def fit(self, A: Floats, sample_weight: Floats | None = None) -> "LatentSemantic":
         """Find the directions.
 
         Parameters
@@ -272,13 +270,13 @@ class LatentSemantic(BaseEstimator):
         self.components_ = directions[: min(rank, self.n_components)]
         return self
 
-    def __call__(self, A: FloatArray, B: FloatArray | None = None) -> FloatArray:
+    def __call__(self, A: Floats, B: Floats | None = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
         unit_a = self._project(A)
         unit_b = unit_a if B is None else self._project(B)
         return unit_a @ unit_b.T
 
-    def _project(self, A: FloatArray) -> FloatArray:
+    def _project(self, A: Floats) -> Floats:
         """Return unit projections, zero for samples orthogonal to all directions."""
         check_is_fitted(self, "components_")
         projected = A @ self.components_.T
@@ -288,7 +286,7 @@ class LatentSemantic(BaseEstimator):
         return np.asarray(projected / length[:, None])
 
 
-def mean_distance(A: FloatArray, sample_weight: FloatArray | None = None) -> float:
+def mean_distance(A: Floats, sample_weight: Floats | None = None) -> float:
     """Return the weighted mean Euclidean distance over all ordered pairs of rows.
 
     Parameters
@@ -309,7 +307,7 @@ def mean_distance(A: FloatArray, sample_weight: FloatArray | None = None) -> flo
     return total / float(weight.sum()) ** 2 if weight.any() else 0.0
 
 
-def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
+def squared_distances(A: Floats, B: Floats) -> Floats:
     """Return squared Euclidean distances, exactly 0 between equal rows.
 
     Parameters

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.cluster import KMeans
 
-from kernelquilt._messages import FloatArray, IndexArray
+from kernelquilt._typing import Floats, Indices
 from kernelquilt.kernels.view_kernels import call_kernel
 
 _DIAGONAL_BLOCK = 64
@@ -17,9 +17,9 @@ class TrainingKernel(NamedTuple):
 
     name: str
     n: int
-    columns: Callable[[IndexArray], FloatArray]  # (n, k) for k positions
-    diag: Callable[[], FloatArray]  # (n,)
-    points: FloatArray | None  # columns of the view, (n, d), if it has any
+    columns: Callable[[Indices], Floats]  # (n, k) for k positions
+    diag: Callable[[], Floats]  # (n,)
+    points: Floats | None  # columns of the view, (n, d), if it has any
 
 
 def stored_kernel(name: str, K: Any) -> TrainingKernel:
@@ -28,10 +28,10 @@ def stored_kernel(name: str, K: Any) -> TrainingKernel:
     return TrainingKernel(name, len(K), lambda cols: K[:, cols], K.diagonal, None)
 
 
-def computed_kernel(name: str, function: Any, block: FloatArray) -> TrainingKernel:
+def computed_kernel(name: str, function: Any, block: Floats) -> TrainingKernel:
     """Take a kernel whose columns are computed when they are asked for."""
 
-    def diag() -> FloatArray:
+    def diag() -> Floats:
         parts = np.array_split(block, max(1, len(block) // _DIAGONAL_BLOCK))
         return np.concatenate([call_kernel(name, function, A, A).diagonal() for A in parts])
 
@@ -40,11 +40,11 @@ def computed_kernel(name: str, function: Any, block: FloatArray) -> TrainingKern
     )
 
 
-def _uniform(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> IndexArray:
+def _uniform(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> Indices:
     return rng.choice(kernel.n, count, replace=False)
 
 
-def _kmeans(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> IndexArray:
+def _kmeans(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> Indices:
     """Return the sample nearest to each centre, and others at random where two share one.
 
     Samples given by kernels alone are clustered by their similarities with random landmarks.
@@ -63,7 +63,7 @@ def _kmeans(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> I
     return np.concatenate([chosen, more])
 
 
-def _pivoted_cholesky(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> IndexArray:
+def _pivoted_cholesky(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> Indices:
     """Return the samples whose remaining k(x, x) is largest, one after the other."""
     remaining = kernel.diag().astype(np.float64)
     remaining_start = remaining.max()
@@ -81,7 +81,7 @@ def _pivoted_cholesky(kernel: TrainingKernel, count: int, rng: np.random.RandomS
     return np.array(chosen or [0], dtype=np.intp)
 
 
-LANDMARKS: dict[str, Callable[[TrainingKernel, int, np.random.RandomState], IndexArray]] = {
+LANDMARKS: dict[str, Callable[[TrainingKernel, int, np.random.RandomState], Indices]] = {
     "uniform": _uniform,
     "kmeans": _kmeans,
     "pivoted_cholesky": _pivoted_cholesky,

@@ -34,13 +34,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import (
-    BoolArray,
-    FloatArray,
-    IndexArray,
-    unchanged_on_error,
-    warn_all_absent,
-)
+from kernelquilt._messages import unchanged_on_error, warn_all_absent
+from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.stack import KernelStack, as_stack
 from kernelquilt.data.views import MultiView
@@ -147,8 +142,8 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
             rng = check_random_state(self.random_state)
-            self.maps_: list[FloatArray] = []
-            self.landmarks_: list[IndexArray] = []
+            self.maps_: list[Floats] = []
+            self.landmarks_: list[Indices] = []
             for kernel, present in self._training_kernels(X):
                 chosen = self._choose(kernel, rng)
                 self.maps_.append(self._map(kernel, chosen))
@@ -189,7 +184,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
                 blocks[self.kernel_names_[m]] = block
         return MultiView._build(blocks, observed, getattr(X, "index", None))
 
-    def _training_kernels(self, X: Any) -> Iterator[tuple[TrainingKernel, BoolArray]]:
+    def _training_kernels(self, X: Any) -> Iterator[tuple[TrainingKernel, Bools]]:
         """Yield the kernels of the training samples and who has them; keep what describes them."""
         if self.kernels is None:
             stack = as_stack(X)
@@ -217,7 +212,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             block = data[data.names[self.view_kernels_.kernel_views_[m]]][observed[:, m]]
             yield computed_kernel(name, self.view_kernels_.kernels_[m], block), observed[:, m]
 
-    def _choose(self, kernel: TrainingKernel, rng: np.random.RandomState) -> IndexArray:
+    def _choose(self, kernel: TrainingKernel, rng: np.random.RandomState) -> Indices:
         """Return the landmarks among the samples that have the kernel, in ascending order."""
         everyone = np.arange(kernel.n)
         if self.method == "exact" or (self.method == "proximity" and self.n_components is None):
@@ -232,7 +227,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             return everyone
         return np.sort(LANDMARKS[self.landmarks](kernel, count, rng))
 
-    def _map(self, kernel: TrainingKernel, chosen: IndexArray) -> FloatArray:
+    def _map(self, kernel: TrainingKernel, chosen: Indices) -> Floats:
         if len(chosen) == 0:
             return np.zeros((0, 1))
         if self.method == "proximity":
@@ -273,11 +268,11 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         ]
         view_kernels.training_views_ = data[np.unique(np.concatenate(self.landmarks_))]
 
-    def _from_stack(self, stack: KernelStack) -> Iterator[FloatArray]:
+    def _from_stack(self, stack: KernelStack) -> Iterator[Floats]:
         for m, kernel in enumerate(stack.cross_kernels(self.training_rows_)):
             yield kernel[:, self.landmarks_[m]].astype(np.float64, copy=False)
 
-    def _from_views(self, data: MultiView, observed: BoolArray) -> Iterator[FloatArray]:
+    def _from_views(self, data: MultiView, observed: Bools) -> Iterator[Floats]:
         assert self.view_kernels_ is not None
         for m, name in enumerate(self.kernel_names_):
             out = np.zeros((len(data), len(self.landmarks_[m])))

@@ -1,9 +1,8 @@
 """The median over pairs of samples."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from kernelquilt._typing import Floats
 
 
 def pair_median(D: Floats, weight: Floats | None = None) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import BoolArray, FloatArray, unchanged_on_error
-from kernelquilt.data.gram import Kernel
+from kernelquilt._messages import unchanged_on_error
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.data.stack import KernelStack, as_stack
 
 
@@ -17,11 +17,11 @@ class _StackTransformer(TransformerMixin, BaseEstimator, ABC):
     """Skeleton: kernel by kernel, statistics at fit, then one formula at fit and transform."""
 
     @abstractmethod
-    def _statistics(self, kernel: FloatArray, present: BoolArray, name: str) -> Any:
+    def _statistics(self, kernel: Floats, present: Bools, name: str) -> Any:
         """Return the statistics of a square training kernel that is zero where absent."""
 
     @abstractmethod
-    def _apply(self, kernel: FloatArray, diag: FloatArray | None, statistics: Any) -> Any:
+    def _apply(self, kernel: Floats, diag: Floats | None, statistics: Any) -> Any:
         """Change a kernel (n_rows, n_train) in place and return the new `diag` (n_rows,).
 
         Absent rows and columns are zero on entry and may hold anything finite afterwards.
@@ -143,19 +143,17 @@ class CentreKernels(_StackTransformer):
     [[[1.0, -1.0], [-1.0, 1.0]]]
     """
 
-    def _statistics(
-        self, kernel: FloatArray, present: BoolArray, name: str
-    ) -> tuple[FloatArray, float, int]:
+    def _statistics(self, kernel: Floats, present: Bools, name: str) -> tuple[Floats, float, int]:
         count = max(int(present.sum()), 1)
         columns = kernel.sum(axis=0) / count
         return columns, float(columns.sum()) / count, count
 
     def _apply(
         self,
-        kernel: FloatArray,
-        diag: FloatArray | None,
-        statistics: tuple[FloatArray, float, int],
-    ) -> FloatArray | None:
+        kernel: Floats,
+        diag: Floats | None,
+        statistics: tuple[Floats, float, int],
+    ) -> Floats | None:
         columns, overall, count = statistics
         rows = kernel.sum(axis=1) / count
         kernel -= rows[:, None]
@@ -195,7 +193,7 @@ class ScaleKernels(_StackTransformer):
     def __init__(self, method: str = "unit_diagonal") -> None:
         self.method = method
 
-    def _statistics(self, kernel: FloatArray, present: BoolArray, name: str) -> Any:
+    def _statistics(self, kernel: Floats, present: Bools, name: str) -> Any:
         if self.method not in ("unit_diagonal", "unit_trace"):
             raise ValueError(f"method must be 'unit_diagonal' or 'unit_trace', got {self.method!r}")
         diag = kernel.diagonal()
@@ -213,9 +211,7 @@ class ScaleKernels(_StackTransformer):
         lowest = 1e-10 * float(diag.max())
         return np.sqrt(np.maximum(diag, lowest)), lowest
 
-    def _apply(
-        self, kernel: FloatArray, diag: FloatArray | None, statistics: Any
-    ) -> FloatArray | None:
+    def _apply(self, kernel: Floats, diag: Floats | None, statistics: Any) -> Floats | None:
         if isinstance(statistics, float):
             kernel /= statistics
             return None if diag is None else diag / statistics

@@ -5,20 +5,16 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from kernelquilt._messages import (
-    BoolArray,
-    FloatArray,
-    quoted,
-    unchanged_on_error,
-    warn_all_absent,
-)
+from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.data.columns import ViewColumns
-from kernelquilt.data.gram import Kernel, check_finite
+from kernelquilt.data.gram import check_finite
 from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.validation import validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.functions import (
     Gaussian,
@@ -29,7 +25,6 @@ from kernelquilt.kernels.functions import (
     mean_distance,
     squared_distances,
 )
-from kernelquilt.kernels.inputs import validate_views
 
 _OWN_KERNELS = {
     "gaussian": Gaussian,
@@ -196,7 +191,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         check_is_fitted(self, "training_views_")
         return validate_views(self, X, self.views, reset=False)
 
-    def kernel_observed(self, data: MultiView) -> BoolArray:
+    def kernel_observed(self, data: MultiView) -> Bools:
         """Return which kernels the samples have.
 
         Parameters
@@ -211,7 +206,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         seen = self.training_views_.observed.any(axis=0)
         return np.asarray((data.observed & seen)[:, self.kernel_views_])
 
-    def iter_kernels(self, data: MultiView, needed: BoolArray | None = None) -> Iterator[Kernel]:
+    def iter_kernels(self, data: MultiView, needed: Bools | None = None) -> Iterator[Kernel]:
         """Iterate over the kernels of samples against the training samples, made one at a time.
 
         Parameters
@@ -230,7 +225,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         shape = len(data), len(self.training_views_)
         return self._filled(data, chosen, (np.zeros(shape, dtype=self.dtype) for _ in chosen))
 
-    def kernel_between(self, data: MultiView, m: int, columns: NDArray[np.intp]) -> Kernel:
+    def kernel_between(self, data: MultiView, m: int, columns: Indices) -> Kernel:
         """Return one kernel between samples and some training samples, all of which have its view.
 
         Parameters
@@ -362,7 +357,7 @@ def _as_function(kernel: Any) -> tuple[str, Any]:
     return kernel_name(kernel), clone(kernel, safe=False)
 
 
-def _fit_kernels(kernels: list[Any], A: FloatArray, sample_weight: FloatArray | None) -> None:
+def _fit_kernels(kernels: list[Any], A: Floats, sample_weight: Floats | None) -> None:
     """Fit the kernels of a view to the samples that have it."""
     mean = None
     for kernel in kernels:
@@ -373,7 +368,7 @@ def _fit_kernels(kernels: list[Any], A: FloatArray, sample_weight: FloatArray | 
             kernel.fit(A, **({} if sample_weight is None else {"sample_weight": sample_weight}))
 
 
-def call_kernel(name: str, kernel: Any, A: FloatArray, B: FloatArray) -> FloatArray:
+def call_kernel(name: str, kernel: Any, A: Floats, B: Floats) -> Floats:
     """Return the similarities (len(A), len(B)) of a kernel function; errors name it."""
     try:
         values = np.asarray(kernel(A, B), dtype=np.float64)
@@ -387,8 +382,8 @@ def call_kernel(name: str, kernel: Any, A: FloatArray, B: FloatArray) -> FloatAr
     return values
 
 
-def _observed_rows(data: MultiView, view: int) -> FloatArray:
-    block: FloatArray = data[data.names[view]]
+def _observed_rows(data: MultiView, view: int) -> Floats:
+    block: Floats = data[data.names[view]]
     present = data.observed[:, view]
     return block if present.all() else block[present]
 

@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import BoolArray, quoted, unchanged_on_error
+from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import TINY, Solution, Step, warn_unless_converged
 from kernelquilt.data.stack import KernelStack
@@ -32,8 +32,6 @@ from kernelquilt.mkl.multiclass import (
     svm_at_weights,
     votes_of,
 )
-
-Floats = NDArray[np.float64]
 
 
 class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
@@ -173,8 +171,8 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
     def _gate_features(
         self,
         data: MultiView | KernelStack,
-        K: NDArray[np.floating],
-        observed: BoolArray,
+        K: Numbers,
+        observed: Bools,
         weight: Floats,
     ) -> Any:
         """Return what a subclass has to know of the samples beside their kernels."""
@@ -194,7 +192,7 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
             scores += (kernel @ self.dual_coef_.T) * weights[:, m]
         return scores
 
-    def _kernel_sizes(self, X: Any) -> tuple[Floats, float, NDArray[np.intp]]:
+    def _kernel_sizes(self, X: Any) -> tuple[Floats, float, Indices]:
         """Return norms of the functions, the largest k(x, x) and how many samples have a kernel.
 
         For a binary problem and the training samples X, in their order: shapes (M,), () and (M,).

@@ -9,20 +9,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
-from kernelquilt._messages import BoolArray, warn_all_absent, warn_user
+from kernelquilt._messages import warn_all_absent, warn_user
+from kernelquilt._typing import Array, Bools, Floats, Numbers
 from kernelquilt.core.solution import TINY
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
+from kernelquilt.data.validation import check_alignment, validate_views
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import check_alignment, validate_views
 from kernelquilt.kernels.view_kernels import ViewKernels
-
-Floats = NDArray[np.float64]
 
 PREDICTION_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
@@ -49,7 +47,7 @@ class KernelDoor(ABC):
 
     def _check_targets(
         self, data: MultiView | KernelStack, y: Any, sample_weight: Any
-    ) -> tuple[NDArray[Any], Floats]:
+    ) -> tuple[Array, Floats]:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -70,14 +68,14 @@ class KernelDoor(ABC):
             )
         return y, weight
 
-    def _check_target_kind(self, y: NDArray[Any]) -> NDArray[Any]:
+    def _check_target_kind(self, y: Array) -> Array:
         """Return targets (n,) after checking that they are of the kind to be learned."""
         check_classification_targets(y)
         return y
 
     def _training_gram(
         self, data: MultiView | KernelStack, weight: Floats
-    ) -> tuple[NDArray[np.floating], BoolArray]:
+    ) -> tuple[Numbers, Bools]:
         """Return the kernels (M, n, n) and the mask (n, M), and keep the names of the kernels."""
         stack = self._training_stack(data, weight)
         self.kernel_names_ = stack.names
@@ -107,7 +105,7 @@ class KernelDoor(ABC):
             )
         return validate_views(self, X, self.views, reset=False)
 
-    def _kernels_of(self, rows: Any, needed: BoolArray) -> Iterator[NDArray[np.floating]]:
+    def _kernels_of(self, rows: Any, needed: Bools) -> Iterator[Numbers]:
         if self.view_kernels_ is None:
             return rows.cross_kernels(self.training_rows_, needed)
         return self.view_kernels_.iter_kernels(rows, needed)
@@ -139,7 +137,7 @@ class KernelDoor(ABC):
                 f"{error}; scale them, or choose other kernels"
             ) from error
 
-    def _weights_of_seen(self, weight: Floats, observed: BoolArray) -> Floats:
+    def _weights_of_seen(self, weight: Floats, observed: Bools) -> Floats:
         """Return the sample weights with 0 for samples that have no view, with a warning."""
         empty = np.asarray(~observed.any(axis=1))
         if empty.any():
@@ -163,13 +161,13 @@ class KernelDoor(ABC):
 class DecidesByScores(ABC):
     """Classes from the scores of a classifier."""
 
-    classes_: NDArray[Any]
+    classes_: Array
 
     @abstractmethod
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of samples, (n_rows,) if binary, otherwise (n_rows, n_classes)."""
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Return the class of samples.
 
         Parameters
@@ -192,7 +190,7 @@ class ClassifierDoor(DecidesByScores, KernelDoor):
 
     class_weight: Any
 
-    def _check_two_classes(self, classes: NDArray[Any], codes: Any, weight: Floats) -> None:
+    def _check_two_classes(self, classes: Array, codes: Any, weight: Floats) -> None:
         present = np.unique(codes[weight > 0])
         if len(present) < 2:
             raise ValueError(
@@ -201,7 +199,7 @@ class ClassifierDoor(DecidesByScores, KernelDoor):
                 f"{classes[present].tolist()}"
             )
 
-    def _without_empty(self, codes: Any, weight: Floats, observed: BoolArray) -> Floats:
+    def _without_empty(self, codes: Any, weight: Floats, observed: Bools) -> Floats:
         """Return the sample weights with 0 for samples that have no view."""
         weight = self._weights_of_seen(weight, observed)
         if len(np.unique(codes[weight > 0])) < 2:
@@ -212,7 +210,7 @@ class ClassifierDoor(DecidesByScores, KernelDoor):
             )
         return weight
 
-    def _factors_of_classes(self, classes: NDArray[Any], codes: Any, weight: Floats) -> Floats:
+    def _factors_of_classes(self, classes: Array, codes: Any, weight: Floats) -> Floats:
         """Return the factor (n_classes,) on the penalty of each class."""
         if self.class_weight == "balanced":
             totals = np.bincount(codes, weight)

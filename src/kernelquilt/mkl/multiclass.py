@@ -5,14 +5,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.solution import Solution
 from kernelquilt.core.svm.weighted_svm import StackSVM
 from kernelquilt.core.weights.certificate import Certificate
-
-Floats = NDArray[np.float64]
 
 
 class Start(NamedTuple):
@@ -47,8 +44,8 @@ class BinaryProblem(NamedTuple):
         What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
     """
 
-    K: NDArray[np.floating]
-    observed: BoolArray
+    K: Numbers
+    observed: Bools
     y: Floats
     C: Floats
     sample_weight: Floats
@@ -56,7 +53,7 @@ class BinaryProblem(NamedTuple):
     features: Any = None
 
     @property
-    def allowed(self) -> BoolArray:
+    def allowed(self) -> Bools:
         """Kernels that at least one sample that takes part has, shape (M,)."""
         used = np.atleast_2d(self.C > 0).any(axis=0)
         return np.asarray(self.observed[used].any(axis=0))
@@ -81,10 +78,10 @@ class Prepared(NamedTuple):
         What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
     """
 
-    K: NDArray[np.floating]
-    observed: BoolArray
-    classes: NDArray[Any]
-    codes: NDArray[np.intp]
+    K: Numbers
+    observed: Bools
+    classes: Array
+    codes: Indices
     sample_weight: Floats
     features: Any = None
 
@@ -109,7 +106,7 @@ def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
     )
 
 
-def signs_of(codes: NDArray[np.intp], n_classes: int, multi_class: str) -> Iterator[Floats]:
+def signs_of(codes: Indices, n_classes: int, multi_class: str) -> Iterator[Floats]:
     """Yield the labels of each binary problem: -1, +1, and 0 for samples that take no part."""
     if n_classes == 2:
         yield np.where(codes == 1, 1.0, -1.0)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
@@ -17,6 +16,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import check_is_fitted, indexable
 
 from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.path import path_fits
 
@@ -133,7 +133,7 @@ class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Array:
         """Class labels."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.classes_)
@@ -144,7 +144,7 @@ class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return int(self.best_estimator_.n_features_in_)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Return the classes that the best estimator predicts.
 
         Parameters
@@ -158,7 +158,7 @@ class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Floats:
         """Return the scores of the best estimator.
 
         Parameters
@@ -245,12 +245,12 @@ def _evaluate(
     classifier: BaseMKLClassifier,
     X: Any,
     y: Any,
-    train: NDArray[np.intp],
-    test: NDArray[np.intp],
+    train: Indices,
+    test: Indices,
     grid: list[dict[str, Any]],
     order: list[int],
     scorer: Any,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return score, fit time, score time, solves and iterations of all candidates, (5, n)."""
     X_train, y_train = _safe_split(classifier, X, y, train)
     X_test, y_test = _safe_split(classifier, X, y, test, train)
@@ -271,7 +271,7 @@ def _evaluate(
     return out
 
 
-def _results(candidates: list[dict[str, Any]], folds: NDArray[np.float64]) -> dict[str, Any]:
+def _results(candidates: list[dict[str, Any]], folds: Floats) -> dict[str, Any]:
     """Return the table of results; folds is (n_folds, 5, n_candidates)."""
     scores, fit_times, score_times, solves, iterations = np.moveaxis(folds, 1, 0)
     results: dict[str, Any] = {}

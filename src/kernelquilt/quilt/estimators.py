@@ -9,12 +9,12 @@ choose.
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error
+from kernelquilt._typing import Array, Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
@@ -22,8 +22,6 @@ from kernelquilt.quilt.quilt_door import QuiltDoor
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.quilt.stacking import Stack, solve_linear_stack, solve_softmax_stack
 from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
-
-Floats = NDArray[np.float64]
 
 SMALL = 1e-9  # added to probabilities before their logarithms are averaged
 
@@ -278,7 +276,7 @@ class QuiltRegressor(QuiltDoor, RegressorMixin, BaseEstimator):
         early, late = self._expert_scores(rows)
         return 0.5 * (self.early_stack_.combine(early) + self.late_stack_.combine(late))[:, 0]
 
-    def _check_target_kind(self, y: NDArray[Any]) -> Floats:
+    def _check_target_kind(self, y: Array) -> Floats:
         return np.asarray(y, dtype=np.float64)
 
 

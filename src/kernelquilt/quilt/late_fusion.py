@@ -33,11 +33,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
@@ -53,9 +52,6 @@ from kernelquilt.quilt.view_ridge import (
     loo_scores,
     usable_views,
 )
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 class LateFusionClassifier(BaseRidgeClassifier):
@@ -168,7 +164,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
         )
         self.loo_score_ = loo_accuracy(self.stack_.combine(scores), targets)
 
-    def _fit_kernels(self, data: MultiView | KernelStack, targets: Targets) -> BoolArray:
+    def _fit_kernels(self, data: MultiView | KernelStack, targets: Targets) -> Bools:
         """Fit the kernels and return which samples have them, (n, M)."""
         if isinstance(data, KernelStack):
             stack = self._training_stack(data, targets.copies)
@@ -184,8 +180,8 @@ class LateFusionClassifier(BaseRidgeClassifier):
         self,
         data: MultiView | KernelStack,
         m: int,
-        rows: Rows,
-        landmarks: Rows | None,
+        rows: Indices,
+        landmarks: Indices | None,
         targets: Targets,
     ) -> ViewMachine | LandmarkMachine | None:
         if len(rows) < LEAST_SAMPLES:
@@ -197,7 +193,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
             return fit_view_machine(kernel, rows, targets.part(rows))
         return fit_landmark_machine(kernel, landmarks, rows, targets.part(rows))
 
-    def _similarities(self, rows: Any, m: int, columns: Rows) -> Floats:
+    def _similarities(self, rows: Any, m: int, columns: Indices) -> Floats:
         """Return kernel m between rows that have it and some training samples that do."""
         if self.view_kernels_ is None:
             needed = np.arange(len(self.kernel_names_)) == m

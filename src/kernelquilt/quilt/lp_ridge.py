@@ -41,9 +41,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step, warn_unless_converged
 from kernelquilt.core.svm.weighted_svm import Point
@@ -59,20 +59,18 @@ from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo
 from kernelquilt.quilt.stacking import solve_softmax_stack
 from kernelquilt.quilt.weighted_ridge import StackRidge
 
-Floats = NDArray[np.float64]
-
 DEFAULT_PENALTY = 0.3
 
 
 @single_threaded_blas()
 def solve_lp_mkl_ridge(
-    K: NDArray[np.floating],
+    K: Numbers,
     Y: Floats,
     *,
     p: float = 2.0,
     lam: float = DEFAULT_PENALTY,
     sample_weight: Floats | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Bools | None = None,
     tol: float = 1e-3,
     max_iter: int = 200,
     method: str = "auto",
@@ -220,7 +218,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
     --------
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
-    >>> model = kq.LpMKLRidgeClassifier(p=[1.0, 2.0, float("inf")]).fit(X, y)
+    >>> model = kq.quilt.LpMKLRidgeClassifier(p=[1.0, 2.0, float("inf")]).fit(X, y)
     >>> bool(model.loo_score_ > 0.9), bool(model.duality_gap_ <= 1e-3 * model.objective_)
     (True, True)
     """
@@ -289,7 +287,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         warn_unless_converged(type(self).__name__, [solution], self.max_iter)
 
     def _fit_exponent(
-        self, p: float, K: NDArray[np.floating], seen: NDArray[np.bool_], targets: Targets
+        self, p: float, K: Numbers, seen: Bools, targets: Targets
     ) -> tuple[float, Solution, RidgeMachine]:
         """Return penalty and solution of the weights, and the machine on them."""
         diagonal = np.einsum("mii->mi", K[seen]).mean(axis=0)

@@ -32,16 +32,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.median import pair_median
 from kernelquilt.quilt.lp_ridge import default_penalty, solve_lp_mkl_ridge
 from kernelquilt.quilt.ridge import PENALTIES, RidgeMachine, fit_ridge_machine
 from kernelquilt.quilt.ridge_classifier import Centring, Targets
-
-Floats = NDArray[np.float64]
 
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
 RATES = (0.3, 1.0)
@@ -69,7 +66,7 @@ class Pattern(NamedTuple):
     centring: Centring
     machine: RidgeMachine
 
-    def scores(self, observed: BoolArray, training: BoolArray) -> Floats:
+    def scores(self, observed: Bools, training: Bools) -> Floats:
         """Return scores (n_rows, c) of the patterns (n_rows, M)."""
         return self.machine.scores(self.centring.apply(_agreement(observed, training))[0])
 
@@ -100,7 +97,7 @@ class Quilt:
     """
 
     names: tuple[str, ...]
-    observed: BoolArray
+    observed: Bools
     centrings: list[Centring]
     completer: Any
     weighted: Weighted
@@ -130,7 +127,7 @@ class Quilt:
         """Number of machines beside the experts on completed kernels."""
         return len(self.late) + (self.pattern is not None)
 
-    def scores(self, K: Floats, observed: BoolArray, diag: Floats) -> tuple[Floats, Floats]:
+    def scores(self, K: Floats, observed: Bools, diag: Floats) -> tuple[Floats, Floats]:
         """Return the scores of new samples.
 
         Parameters
@@ -168,7 +165,7 @@ class Quilt:
             early[:, some] = self._early(rows[:, some], observed[some], own[:, some])
         return early, late
 
-    def _early(self, K: Floats, observed: BoolArray, diag: Floats) -> Floats:
+    def _early(self, K: Floats, observed: Bools, diag: Floats) -> Floats:
         """Return the scores (1 or 2, n_rows, c) of samples that have a kernel."""
         stack = KernelStack._computed(K, observed, self.names, square=False, diag=diag)
         with warnings.catch_warnings():
@@ -185,8 +182,8 @@ class Quilt:
 
 
 def fit_quilt(
-    K: NDArray[np.floating],
-    observed: BoolArray,
+    K: Numbers,
+    observed: Bools,
     targets: Targets,
     *,
     names: tuple[str, ...],
@@ -266,14 +263,14 @@ def _fit_machine(kernel: Floats, targets: Targets, lams: Floats = PENALTIES) -> 
     )
 
 
-def _agreement(observed: BoolArray, training: BoolArray) -> Floats:
+def _agreement(observed: Bools, training: Bools) -> Floats:
     """Return the share of kernels that two samples both have or both lack, (n_rows, n)."""
     rows, columns = observed.astype(np.float64), training.astype(np.float64)
     both = rows @ columns.T + (1.0 - rows) @ (1.0 - columns.T)
     return np.asarray(both / observed.shape[1])
 
 
-def _fit_pattern(observed: BoolArray, targets: Targets) -> Pattern:
+def _fit_pattern(observed: Bools, targets: Targets) -> Pattern:
     kernel = _agreement(observed, observed)
     centring = Centring.of(kernel, np.ones(len(kernel), dtype=bool), targets.copies)
     return Pattern(centring, _fit_machine(centring.apply(kernel)[0], targets))

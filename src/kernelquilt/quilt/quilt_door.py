@@ -4,11 +4,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from kernelquilt._messages import BoolArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.completion.transfer import TransferFill
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
@@ -18,8 +18,6 @@ from kernelquilt.quilt.model import Quilt, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.stacking import Stack
 from kernelquilt.quilt.view_ridge import usable_views
-
-Floats = NDArray[np.float64]
 
 
 class QuiltDoor(KernelDoor):
@@ -140,7 +138,7 @@ class QuiltDoor(KernelDoor):
         return diag
 
 
-def _constant_diagonals(K: NDArray[np.floating], observed: BoolArray) -> Floats:
+def _constant_diagonals(K: Numbers, observed: Bools) -> Floats:
     """Return the diagonal of each kernel (M,) if it is the same for all samples, else nan."""
     values = np.full(len(K), np.nan)
     for m, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):

@@ -32,10 +32,9 @@ f_{-i}(x_i)    ``loo``
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-Floats = NDArray[np.float64]
+from kernelquilt._typing import Floats
 
 PENALTIES = np.logspace(-3.0, 1.5, 12)
 

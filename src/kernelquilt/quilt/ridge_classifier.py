@@ -8,17 +8,15 @@ from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import BoolArray, unchanged_on_error
+from kernelquilt._messages import unchanged_on_error
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 from kernelquilt.mkl.doors import ClassifierDoor
-
-Floats = NDArray[np.float64]
 
 
 class Targets(NamedTuple):
@@ -37,7 +35,7 @@ class Targets(NamedTuple):
     """
 
     Y: Floats
-    codes: NDArray[np.intp]
+    codes: Indices
     copies: Floats
     weight: Floats
 
@@ -51,7 +49,7 @@ class Targets(NamedTuple):
         return Targets(*(array[rows] for array in self))
 
 
-def class_targets(codes: NDArray[np.intp], n_classes: int) -> Floats:
+def class_targets(codes: Indices, n_classes: int) -> Floats:
     """Return 1 for the class of a sample and -1/(c - 1) for the others, shape (n, c)."""
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
 
@@ -77,7 +75,7 @@ class Centring(NamedTuple):
     scale: float
 
     @classmethod
-    def of(cls, kernel: NDArray[np.floating], present: BoolArray, copies: Floats) -> "Centring":
+    def of(cls, kernel: Numbers, present: Bools, copies: Floats) -> "Centring":
         """Take the means of a training kernel (n, n), zero where absent."""
         share = np.where(present, copies, 0.0)
         share = share / share.sum()
@@ -87,9 +85,7 @@ class Centring(NamedTuple):
         scale = raw - overall
         return cls(share, columns, overall, scale if scale > 1e-10 * abs(raw) else np.inf)
 
-    def apply(
-        self, kernel: NDArray[np.floating], diag: Floats | None = None
-    ) -> tuple[Floats, Floats | None]:
+    def apply(self, kernel: Numbers, diag: Floats | None = None) -> tuple[Floats, Floats | None]:
         """Return centred rows (n_rows, n) against the training samples, and their diagonal."""
         rows = kernel @ self.share
         centred = kernel - rows[:, None] - self.columns + self.overall

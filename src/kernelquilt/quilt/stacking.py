@@ -29,10 +29,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
-Floats = NDArray[np.float64]
+from kernelquilt._typing import Bools, Floats, Indices
 
 PENALTY = 0.005
 RELATIVE = 0.01
@@ -76,7 +75,7 @@ class Stack:
 
 def solve_softmax_stack(
     F: Floats,
-    codes: NDArray[np.intp],
+    codes: Indices,
     *,
     sample_weight: Floats | None = None,
     start: Floats | None = None,
@@ -172,7 +171,7 @@ def solve_linear_stack(F: Floats, y: Floats, *, sample_weight: Floats | None = N
     return Stack(x[:J], x[J:], value(x), residual)
 
 
-def _shares(sample_weight: Floats | None, n: int) -> tuple[NDArray[np.intp], Floats]:
+def _shares(sample_weight: Floats | None, n: int) -> tuple[Indices, Floats]:
     """Return the samples of positive weight, and their weights with sum one."""
     weight = np.ones(n) if sample_weight is None else sample_weight
     used = np.flatnonzero(weight > 0)
@@ -226,6 +225,6 @@ def _box_newton(
     return x, _projected(x, gradient, bounded)
 
 
-def _projected(x: Floats, gradient: Floats, bounded: NDArray[np.bool_]) -> float:
+def _projected(x: Floats, gradient: Floats, bounded: Bools) -> float:
     ahead = np.where(bounded, np.maximum(x - gradient, 0.0), x - gradient)
     return float(np.abs(x - ahead).max())

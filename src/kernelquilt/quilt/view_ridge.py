@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from kernelquilt._messages import BoolArray, quoted, warn_user
+from kernelquilt._messages import quoted, warn_user
+from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.quilt.ridge import (
     PENALTIES,
     RidgeFit,
@@ -16,9 +16,6 @@ from kernelquilt.quilt.ridge import (
     solve_spectral_loo,
 )
 from kernelquilt.quilt.ridge_classifier import Centring, Targets
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
 JITTER = 1e-9  # of the mean diagonal of the landmarks, for their Cholesky factor
@@ -39,7 +36,7 @@ class ViewMachine:
         On the centred kernel.
     """
 
-    rows: Rows
+    rows: Indices
     centring: Centring
     machine: RidgeMachine
 
@@ -69,7 +66,7 @@ class LandmarkMachine:
         Penalty and leave-one-out scores of the samples that have the view.
     """
 
-    rows: Rows
+    rows: Indices
     projection: Floats
     bias: Floats
     fit: RidgeFit
@@ -79,7 +76,7 @@ class LandmarkMachine:
         return np.asarray(kernel @ self.projection + self.bias)
 
 
-def fit_view_machine(kernel: Floats, rows: Rows, targets: Targets) -> ViewMachine:
+def fit_view_machine(kernel: Floats, rows: Indices, targets: Targets) -> ViewMachine:
     """Fit the machine of a view.
 
     Parameters
@@ -105,7 +102,7 @@ def fit_view_machine(kernel: Floats, rows: Rows, targets: Targets) -> ViewMachin
 
 
 def fit_landmark_machine(
-    kernel: Floats, landmarks: Rows, rows: Rows, targets: Targets
+    kernel: Floats, landmarks: Indices, rows: Indices, targets: Targets
 ) -> LandmarkMachine:
     """Fit the machine of a view in the span of landmarks.
 
@@ -145,7 +142,7 @@ def fit_landmark_machine(
     return LandmarkMachine(rows[landmarks], projection, coef[-1] - mean @ whitened, fit)
 
 
-def usable_views(owner: str, names: tuple[str, ...], counts: NDArray[np.intp]) -> BoolArray:
+def usable_views(owner: str, names: tuple[str, ...], counts: Indices) -> Bools:
     """Return which kernels (M,) enough samples have; warn of the others.
 
     Parameters
@@ -180,7 +177,7 @@ def usable_views(owner: str, names: tuple[str, ...], counts: NDArray[np.intp]) -
     return used
 
 
-def loo_scores(machines: list[Any], rows: list[Rows], n: int, n_outputs: int) -> Floats:
+def loo_scores(machines: list[Any], rows: list[Indices], n: int, n_outputs: int) -> Floats:
     """Return leave-one-out scores (V, n, c) of machines, zero for samples without the view.
 
     Parameters

@@ -16,13 +16,11 @@ where the constant kernel that is the bias has weight 1. Its solution, its gradi
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.svm.combined_kernel import diagonals
 from kernelquilt.core.svm.weighted_svm import Point
-
-Floats = NDArray[np.float64]
 
 
 class StackRidge:
@@ -40,7 +38,7 @@ class StackRidge:
         Positive weights of the samples.
     """
 
-    def __init__(self, K: NDArray[np.floating], Y: Floats, lam: float, weight: Floats) -> None:
+    def __init__(self, K: Numbers, Y: Floats, lam: float, weight: Floats) -> None:
         self.K = K
         self.Y = Y
         self.ridge = lam / weight

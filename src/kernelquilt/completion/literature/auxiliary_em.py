@@ -32,11 +32,11 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray, FloatArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
 from kernelquilt.completion.linalg import block
 from kernelquilt.completion.regression import Regression, RegressionCompleter
-from kernelquilt.data.gram import Kernel
 
 _LEAST = 1e-6
 _NEGLIGIBLE = 1e-8  # eigenvalues of the auxiliary kernel, relative to the largest
@@ -57,18 +57,18 @@ class Spectrum(NamedTuple):
         Objective divided by n_v, and its decrease relative to its size.
     """
 
-    spectrum: FloatArray
-    factor: FloatArray
-    coef: FloatArray
-    residual: FloatArray
+    spectrum: Floats
+    factor: Floats
+    coef: Floats
+    residual: Floats
     history: tuple[CompletionStep, ...]
 
 
 def solve_auxiliary_em(
     K: Kernel,
-    present: BoolArray,
-    values: FloatArray,
-    vectors: FloatArray,
+    present: Bools,
+    values: Floats,
+    vectors: Floats,
     *,
     tol: float = 1e-4,
     max_iter: int = 500,
@@ -172,7 +172,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
     >>> absent = kq.datasets.make_absent(stack, 0.3, random_state=0).observed
     >>> absent[:, 0] = True
     >>> stack = kq.KernelStack(stack.gram(), absent, names=stack.names)
-    >>> kq.AuxiliaryEMCompletion().fit_transform(stack).observed.all()
+    >>> kq.completion.AuxiliaryEMCompletion().fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -198,7 +198,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _complete_scaled(self, Z: FloatArray, observed: BoolArray) -> None:
+    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
         names = self._kernel_names()
         candidates = self._candidates(observed, names)
         self._spectra = {a: scipy.linalg.eigh(Z[a]) for a in candidates}
@@ -232,9 +232,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
         longest = max((model.history for _, (_, model, _) in used), key=len, default=())
         self._store_history(longest or (CompletionStep(0.0, 0.0),))
 
-    def _complete_scaled_rows(
-        self, Z: FloatArray, rows: FloatArray, observed: BoolArray, own: FloatArray
-    ) -> None:
+    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         coordinates = {}
         for a, (values, vectors) in self._spectra.items():
             kept = values > _NEGLIGIBLE * values[-1]
@@ -250,13 +248,13 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
 
     def _complete_kernel_rows(
         self,
-        Z: FloatArray,
-        rows: FloatArray,
+        Z: Floats,
+        rows: Floats,
         m: int,
-        absent: BoolArray,
-        having: BoolArray,
-        coordinates: dict[int, FloatArray],
-    ) -> FloatArray:
+        absent: Bools,
+        having: Bools,
+        coordinates: dict[int, Floats],
+    ) -> Floats:
         """Complete the rows of kernel m in place; those that are not `having` get its mean."""
         n = rows.shape[2]
         model = self._models[m]
@@ -285,7 +283,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
             R[chosen] = C[:, ~v] - (C[:, v] @ regression.coef.T) * regression.lengths
         return regression.complete_rows(rows[m], block(Z[m], v, v), ~absent, x, R, left)
 
-    def _candidates(self, observed: BoolArray, names: list[str]) -> list[int]:
+    def _candidates(self, observed: Bools, names: list[str]) -> list[int]:
         """Return the kernels that may be auxiliary, or raise."""
         complete = [m for m, present in enumerate(observed.T) if present.all()]
         advice = "use WishartCompletion or TransferFill, which need no complete kernel"

@@ -30,12 +30,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.combination import has_unit_diagonal
 from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
 from kernelquilt.completion.literature.normal_with_missing import Gaussian, Patterns, fit_gaussian
 from kernelquilt.core.psd import PositivePart
-from kernelquilt.data.gram import Kernel
 
 _TINY = 1e-12
 _ENTRIES = 2**23  # entries of all kernels held at a time while rows are completed
@@ -53,14 +52,14 @@ class PairGaussian(NamedTuple):
         one EM step.
     """
 
-    mean: FloatArray
-    covariance: FloatArray
+    mean: Floats
+    covariance: Floats
     history: tuple[CompletionStep, ...]
 
 
 def solve_em_fill(
     K: Kernel,
-    observed: BoolArray,
+    observed: Bools,
     *,
     ridge: float = 1e-6,
     tol: float = 1e-5,
@@ -157,7 +156,7 @@ class EMFill(IterativeCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels(kq.gaussian_bank(3, 0.5, 2)).fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.4, random_state=0)
-    >>> kq.EMFill().fit_transform(stack).observed.all()
+    >>> kq.completion.EMFill().fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -180,7 +179,7 @@ class EMFill(IterativeCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         found = solve_em_fill(
             K,
             observed,
@@ -211,9 +210,7 @@ class EMFill(IterativeCompleter):
                 kernel /= norms[:, None] * norms
         self._store_history(found.history)
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         n_rows, n = K.shape[1:]
         columns = self._known_observed()
         size = max(1, _ENTRIES // (n * len(K)))
@@ -242,11 +239,11 @@ class EMFill(IterativeCompleter):
     def _expected(
         self,
         entries: Kernel,
-        rows: BoolArray,
-        columns: BoolArray,
-        i: IndexArray,
-        j: IndexArray,
-    ) -> FloatArray:
+        rows: Bools,
+        columns: Bools,
+        i: Indices,
+        j: Indices,
+    ) -> Floats:
         """Replace the missing ones of the entries (M, N) at the pairs (i, j) of samples."""
         X = np.ascontiguousarray(entries.T, dtype=np.float64)
         patterns = Patterns.of_pairs(rows, columns, i, j)

@@ -38,14 +38,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import Combination
 from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
 from kernelquilt.completion.literature.learned import LearnedCompleter
 from kernelquilt.completion.literature.proximal import add_smoothed_norm
 from kernelquilt.completion.transfer_regression import solve_transfer
 from kernelquilt.core.lbfgs import LBFGS
-from kernelquilt.data.gram import Kernel
 
 _ROUND = 10
 _SMOOTHING = 1e-2  # of the norms of W; less converges slowly and hardly changes the result
@@ -65,9 +64,9 @@ class LatentFactors(NamedTuple):
         Objective, and its mean relative decrease over the last ten iterations.
     """
 
-    own: tuple[FloatArray, ...]
-    shared: FloatArray
-    mixing: tuple[FloatArray, ...]
+    own: tuple[Floats, ...]
+    shared: Floats
+    mixing: tuple[Floats, ...]
     history: tuple[CompletionStep, ...]
 
 
@@ -87,12 +86,12 @@ class LatentProblem:
     def __init__(
         self,
         K: Kernel,
-        observed: BoolArray,
+        observed: Bools,
         rank: int,
         coupling: float,
         ridge: float,
         lam: float,
-        sizes: FloatArray,
+        sizes: Floats,
     ) -> None:
         self.present = [np.flatnonzero(column) for column in observed.T]
         self.known = [
@@ -104,7 +103,7 @@ class LatentProblem:
         self._shapes = shapes + [(rank, rank)] * len(K)
         self._ends = np.cumsum([rows * columns for rows, columns in self._shapes]).tolist()
 
-    def split(self, x: FloatArray) -> tuple[list[FloatArray], FloatArray, list[FloatArray]]:
+    def split(self, x: Floats) -> tuple[list[Floats], Floats, list[Floats]]:
         """Return U, V and W, which share the memory of x."""
         parts = [
             x[end - rows * columns : end].reshape(rows, columns)
@@ -113,7 +112,7 @@ class LatentProblem:
         M = len(self.present)
         return parts[:M], parts[M], parts[M + 1 :]
 
-    def evaluate(self, x: FloatArray, gradient: FloatArray) -> float:
+    def evaluate(self, x: Floats, gradient: Floats) -> float:
         """Write the gradient at x and return the value."""
         U, V, W = self.split(x)
         dU, dV, dW = self.split(gradient)
@@ -130,7 +129,7 @@ class LatentProblem:
             value += add_smoothed_norm(W[m], dW[m], self.lam, _SMOOTHING)
         return value
 
-    def start(self, mean: FloatArray) -> FloatArray:
+    def start(self, mean: Floats) -> Floats:
         """Return where to start from, given a kernel (n, n) of all samples."""
         x = np.empty(self._ends[-1])
         U, V, W = self.split(x)
@@ -152,13 +151,13 @@ class LatentProblem:
 
 def solve_latent_factors(
     K: Kernel,
-    observed: BoolArray,
+    observed: Bools,
     rank: int = 10,
     *,
     coupling: float = 1.0,
     ridge: float = 0.1,
     lam: float = 0.1,
-    sizes: FloatArray | None = None,
+    sizes: Floats | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
     on_step: Callable[[int, CompletionStep], None] | None = None,
@@ -266,7 +265,7 @@ class LatentFactorCompletion(LearnedCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.LatentFactorCompletion(5).fit_transform(stack).observed.all()
+    >>> kq.completion.LatentFactorCompletion(5).fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -298,7 +297,7 @@ class LatentFactorCompletion(LearnedCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _learn(self, K: Kernel, observed: BoolArray, sizes: FloatArray) -> list[FloatArray]:
+    def _learn(self, K: Kernel, observed: Bools, sizes: Floats) -> list[Floats]:
         found = solve_latent_factors(
             K,
             observed,

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.combination import (
     Combination,
     mean_diagonal,
@@ -27,14 +27,13 @@ from kernelquilt.completion.combination import (
 )
 from kernelquilt.completion.completer import IterativeCompleter
 from kernelquilt.completion.transfer_regression import Transfer, solve_transfer
-from kernelquilt.data.gram import Kernel
 
 
 class LearnedCompleter(IterativeCompleter):
     """Base of the completers that learn coefficients for the training samples."""
 
     @abstractmethod
-    def _learn(self, K: Kernel, observed: BoolArray, sizes: FloatArray) -> list[FloatArray]:
+    def _learn(self, K: Kernel, observed: Bools, sizes: Floats) -> list[Floats]:
         """Return the coefficients (n_absent, n_m) of the samples that lack each kernel.
 
         Parameters
@@ -46,7 +45,7 @@ class LearnedCompleter(IterativeCompleter):
             Mean diagonals, the units of the kernels.
         """
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         self._unit = unit_kernels(K, observed, "auto", self._kernel_names())
         self._keys = row_keys(K, observed)
         self._transfer = solve_transfer(K, observed)
@@ -57,7 +56,7 @@ class LearnedCompleter(IterativeCompleter):
         together = self.training_rows_.observed.astype(np.float64)
         self.undetermined_ = together @ together.T == 0
 
-    def _combine(self, K: Kernel, observed: BoolArray, coefs: list[FloatArray]) -> None:
+    def _combine(self, K: Kernel, observed: Bools, coefs: list[Floats]) -> None:
         """Complete the training kernels in place, alike where the same is known of samples."""
         self._combinations = []
         for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True):
@@ -65,9 +64,7 @@ class LearnedCompleter(IterativeCompleter):
             keys = self._keys if unit else None
             self._combinations.append(Combination.complete(kernel, present, alike, keys))
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         keys = row_keys(K, observed)
         own = np.ones((len(K), len(observed))) if diag is None else diag.copy()
         trained = training_places(keys, self._keys)
@@ -77,9 +74,7 @@ class LearnedCompleter(IterativeCompleter):
             own[m, ~present] = combination.complete_rows(K[m], present, coef, keys, self._keys)
         return None if diag is None and not self._unit.all() else own
 
-    def _new_coefficients(
-        self, K: Kernel, observed: BoolArray, m: int, trained: IndexArray
-    ) -> FloatArray:
+    def _new_coefficients(self, K: Kernel, observed: Bools, m: int, trained: Indices) -> Floats:
         """Return the coefficients (n_absent_rows, n_m) of rows in kernel m."""
         rows = np.flatnonzero(~observed[:, m])
         present = self._transfer.sources[m].present
@@ -93,27 +88,25 @@ class LearnedCompleter(IterativeCompleter):
             coef[~known] = _with_fallback(self._mixed, self._transfer, K[:, new], observed[new], m)
         return coef
 
-    def _mix(self, between: FloatArray, observed: BoolArray) -> None:
+    def _mix(self, between: Floats, observed: Bools) -> None:
         """Let new samples be completed with learned weights (M, M) between the kernels."""
         shared = observed.T.astype(np.float64) @ observed > 0
         self._mixed = replace(self._transfer, weights=between * shared)
         self.between_weights_ = self._of_all_kernels(between)
 
-    def _of_all_kernels(self, pairs: FloatArray) -> FloatArray:
+    def _of_all_kernels(self, pairs: Floats) -> Floats:
         """Add kernels that no sample has to a matrix of all pairs, with zeros."""
         seen = np.asarray(self.training_rows_.observed.any(axis=0))
         whole = np.zeros((len(seen), len(seen)))
         whole[np.ix_(seen, seen)] = pairs
         return whole
 
-    def _warn_little_known(self, observed: BoolArray) -> None:
+    def _warn_little_known(self, observed: Bools) -> None:
         self._warn_few(observed)
         self._warn_alone(observed)
 
 
-def _with_fallback(
-    first: Transfer, second: Transfer, K: Kernel, observed: BoolArray, m: int
-) -> FloatArray:
+def _with_fallback(first: Transfer, second: Transfer, K: Kernel, observed: Bools, m: int) -> Floats:
     """Return coefficients of rows in kernel m by `first`, or by `second` where that fails."""
     coef, served = first.coefficients(K, observed, m)
     if not served.all():

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt._typing import Bools, Floats, Indices
 
 _WORD = 64
 
@@ -42,13 +42,13 @@ class Patterns(NamedTuple):
         Number of observed entries of each pattern.
     """
 
-    order: IndexArray
-    starts: IndexArray
-    columns: IndexArray
-    counts: IndexArray
+    order: Indices
+    starts: Indices
+    columns: Indices
+    counts: Indices
 
     @classmethod
-    def of_pairs(cls, rows: BoolArray, cols: BoolArray, i: IndexArray, j: IndexArray) -> "Patterns":
+    def of_pairs(cls, rows: Bools, cols: Bools, i: Indices, j: Indices) -> "Patterns":
         """Group pairs (i_t, j_t), which observe what both `rows[i_t]` and `cols[j_t]` (., m) do."""
         words = [
             _pack(rows[:, part : part + _WORD])[i] & _pack(cols[:, part : part + _WORD])[j]
@@ -79,7 +79,7 @@ class Patterns(NamedTuple):
         )
 
 
-def _pack(observed: BoolArray) -> Any:
+def _pack(observed: Bools) -> Any:
     bits = np.left_shift(np.uint64(1), np.arange(observed.shape[1], dtype=np.uint64))
     return np.where(observed, bits, np.uint64(0)).sum(axis=1, dtype=np.uint64)
 
@@ -87,10 +87,10 @@ def _pack(observed: BoolArray) -> Any:
 class Gaussian(NamedTuple):
     """Mean (m,) and covariance (m, m)."""
 
-    mean: FloatArray
-    covariance: FloatArray
+    mean: Floats
+    covariance: Floats
 
-    def complete(self, X: FloatArray, patterns: Patterns) -> FloatArray:
+    def complete(self, X: Floats, patterns: Patterns) -> Floats:
         """Return the conditional means (N, m) given the observed entries of X (N, m)."""
         from kernelquilt.completion.literature.compiled import innovations
 
@@ -102,7 +102,7 @@ class Gaussian(NamedTuple):
 
 
 def fit_gaussian(
-    X: FloatArray,
+    X: Floats,
     patterns: Patterns,
     *,
     ridge: float,
@@ -151,9 +151,7 @@ def fit_gaussian(
     return current
 
 
-def _em_step(
-    X: FloatArray, patterns: Patterns, at: Gaussian, ridge: float
-) -> tuple[float, Gaussian]:
+def _em_step(X: Floats, patterns: Patterns, at: Gaussian, ridge: float) -> tuple[float, Gaussian]:
     """Return the value of (1) and the Gaussian of (2)."""
     from kernelquilt.completion.literature.compiled import accumulate
 

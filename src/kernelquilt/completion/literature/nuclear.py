@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.optimize
 
-from kernelquilt._messages import FloatArray, IndexArray
+from kernelquilt._typing import Floats, Indices
 
 _CORRECTIONS = 5  # pairs that L-BFGS keeps; more did not save iterations
 _NEGLIGIBLE = 1e-8
@@ -40,8 +40,8 @@ class NuclearDual:
 
     def __init__(
         self,
-        spectra: Sequence[tuple[FloatArray, FloatArray]],
-        present: list[IndexArray],
+        spectra: Sequence[tuple[Floats, Floats]],
+        present: list[Indices],
         n: int,
         negligible: float,
     ) -> None:
@@ -57,9 +57,7 @@ class NuclearDual:
         self._norm = float(np.sqrt(energy[-1]))
         self._left_out = float(np.sqrt(max(energy[-1] - self.target @ self.target, 0.0)))
 
-    def maximise(
-        self, tol: float, max_iter: int, record: Callable[[float, float], None]
-    ) -> FloatArray:
+    def maximise(self, tol: float, max_iter: int, record: Callable[[float, float], None]) -> Floats:
         """Return the duals.
 
         Parameters
@@ -73,13 +71,13 @@ class NuclearDual:
         """
         latest = (0.0, np.inf)
 
-        def negative(duals: FloatArray) -> tuple[float, FloatArray]:
+        def negative(duals: Floats) -> tuple[float, Floats]:
             nonlocal latest
             value, gradient = self._evaluate(duals)
             latest = value, self._residual(gradient)
             return -value, -gradient
 
-        def stop(_: FloatArray) -> None:
+        def stop(_: Floats) -> None:
             record(*latest)
             if latest[1] <= tol:
                 raise StopIteration
@@ -103,7 +101,7 @@ class NuclearDual:
             record(*latest)
         return np.asarray(found.x)
 
-    def factors(self, duals: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
+    def factors(self, duals: Floats, threshold: float) -> tuple[Floats, Floats]:
         """Return P (n, r) and Q (M, n, r) of the duals after thresholding."""
         values, vectors = self._spectrum(duals, threshold)
         kept = values - threshold > _NEGLIGIBLE * values.max(initial=0.0)
@@ -116,11 +114,11 @@ class NuclearDual:
             column[o] = E @ ((block.T @ vectors[o]) * (root / values))
         return vectors * root, columns
 
-    def _blocks(self, flat: FloatArray) -> list[FloatArray]:
+    def _blocks(self, flat: Floats) -> list[Floats]:
         parts = np.split(flat, self._ends[:-1])
         return [part.reshape(E.shape) for part, E in zip(parts, self._bases, strict=True)]
 
-    def _spectrum(self, duals: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
+    def _spectrum(self, duals: Floats, threshold: float) -> tuple[Floats, Floats]:
         """Return singular values above `threshold` and left vectors, through the n x n Gram."""
         gram = np.zeros((self.n, self.n))
         for block, o in zip(self._blocks(duals), self.present, strict=True):
@@ -129,10 +127,10 @@ class NuclearDual:
         above = squares > threshold**2
         return np.sqrt(squares[above]), vectors[:, above]
 
-    def _residual(self, gradient: FloatArray) -> float:
+    def _residual(self, gradient: Floats) -> float:
         return float(np.hypot(np.linalg.norm(gradient), self._left_out)) / self._norm
 
-    def _evaluate(self, duals: FloatArray) -> tuple[float, FloatArray]:
+    def _evaluate(self, duals: Floats) -> tuple[float, Floats]:
         """Return the value and the gradient of (2)."""
         values, vectors = self._spectrum(duals, 1.0)
         shrink = (vectors * (1.0 - 1.0 / values)) @ vectors.T

@@ -14,11 +14,10 @@ Imaging Sci. 2009; O'Donoghue and Candes, Found. Comput. Math. 2015).
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.lbfgs import PIECE, Evaluate
 
-Floats = NDArray[np.float64]
 Split = Callable[[Floats], Sequence[Floats]]
 
 GROW = 2.0  # of the curvature estimate when a step is refused

@@ -39,13 +39,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import Combination
 from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
 from kernelquilt.completion.literature.learned import LearnedCompleter
 from kernelquilt.completion.transfer_regression import solve_transfer
 from kernelquilt.core.weights.small_qp import simplex_least_squares
-from kernelquilt.data.gram import Kernel
 
 _ROUND = 10  # steps between updates of S, and over which progress is averaged
 _NEGLIGIBLE = 1e-3  # share of the squared entries below which a value counts as that much
@@ -65,19 +64,19 @@ class SDPKernels(NamedTuple):
         Objective, and its mean relative decrease over the last ten steps.
     """
 
-    kernels: FloatArray
-    between: FloatArray
+    kernels: Floats
+    between: Floats
     history: tuple[CompletionStep, ...]
 
 
 def solve_sdp(
     K: Kernel,
-    observed: BoolArray,
+    observed: Bools,
     *,
     lam1: float = 0.1,
     ridge: float = 1e-8,
-    between: FloatArray | None = None,
-    sizes: FloatArray | None = None,
+    between: Floats | None = None,
+    sizes: Floats | None = None,
     tol: float = 1e-8,
     max_iter: int = 2000,
     on_step: Callable[[int, CompletionStep], None] | None = None,
@@ -122,11 +121,11 @@ def solve_sdp(
     S = _combinations(X) if between is None else np.asarray(between, dtype=np.float64)
     lam1 = lam1 if M > 1 else 0.0
 
-    def coupling() -> FloatArray:
+    def coupling() -> Floats:
         B = np.eye(M) - S
         return np.asarray(lam1 * B.T @ B + ridge * np.eye(M))
 
-    def evaluate(at: FloatArray) -> tuple[float, FloatArray]:
+    def evaluate(at: Floats) -> tuple[float, Floats]:
         """Return the value and half the gradient."""
         half = (Q @ at.reshape(M, -1)).reshape(at.shape)
         E = np.where(pairs, at - target, 0.0)
@@ -172,7 +171,7 @@ def solve_sdp(
     return SDPKernels(X, S, tuple(history))
 
 
-def _combinations(X: FloatArray) -> FloatArray:
+def _combinations(X: Floats) -> Floats:
     """Return S that minimises (1) for kernels X (M, n, n)."""
     flat = X.reshape(len(X), -1)
     gram = flat @ flat.T
@@ -181,7 +180,7 @@ def _combinations(X: FloatArray) -> FloatArray:
     return np.array([simplex_least_squares(gram, m) for m in range(len(X))])
 
 
-def _positive(X: FloatArray) -> FloatArray:
+def _positive(X: Floats) -> Floats:
     """Cut the negative eigenvalues off symmetric kernels (M, n, n), in place."""
     for x, values, vectors in zip(X, *np.linalg.eigh(X), strict=True):
         negative = int(np.searchsorted(values, 0.0))
@@ -239,7 +238,7 @@ class SDPCompletion(LearnedCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.SDPCompletion().fit_transform(stack).observed.all()
+    >>> kq.completion.SDPCompletion().fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -257,7 +256,7 @@ class SDPCompletion(LearnedCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _learn(self, K: Kernel, observed: BoolArray, sizes: FloatArray) -> list[FloatArray]:
+    def _learn(self, K: Kernel, observed: Bools, sizes: Floats) -> list[Floats]:
         found = solve_sdp(
             K,
             observed,

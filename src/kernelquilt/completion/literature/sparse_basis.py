@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelquilt._messages import FloatArray, IndexArray
+from kernelquilt._typing import Floats, Indices, Kernel
 from kernelquilt.completion.completer import CompletionStep
 from kernelquilt.completion.literature.mkc.embedding import solve_embedding
-from kernelquilt.data.gram import Kernel
 
 
 class SparseBasis(NamedTuple):
@@ -34,11 +33,11 @@ class SparseBasis(NamedTuple):
         Objective, and its mean relative decrease over the last ten iterations.
     """
 
-    basis: IndexArray
-    weights: FloatArray
+    basis: Indices
+    weights: Floats
     history: tuple[CompletionStep, ...]
 
-    def approximate(self, K: Kernel) -> FloatArray:
+    def approximate(self, K: Kernel) -> Floats:
         """Return the approximation of the kernel K (n, n), of which rows of the basis are used."""
         inner = K[np.ix_(self.basis, self.basis)].astype(np.float64)
         return np.asarray(self.weights.T @ inner @ self.weights)
@@ -48,7 +47,7 @@ def sparse_basis(
     K: Kernel,
     lam: float = 0.1,
     *,
-    basis: IndexArray | None = None,
+    basis: Indices | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
     on_step: Callable[[int, CompletionStep], None] | None = None,
@@ -80,7 +79,7 @@ def sparse_basis(
     >>> import kernelquilt as kq
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
     >>> K = X @ X.T
-    >>> found = kq.sparse_basis(K, 10.0)
+    >>> found = kq.completion.sparse_basis(K, 10.0)
     >>> len(found.basis) < 10, np.abs(found.approximate(K) - K).max() < 0.5
     (True, np.True_)
     """

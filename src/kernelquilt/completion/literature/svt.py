@@ -50,10 +50,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
 from kernelquilt.completion.literature.nuclear import NuclearDual
-from kernelquilt.data.gram import Kernel
 
 
 class LowRank(NamedTuple):
@@ -70,15 +69,15 @@ class LowRank(NamedTuple):
         Value of (2), and the residual on the observed entries relative to their norm.
     """
 
-    rows: FloatArray
-    columns: FloatArray
+    rows: Floats
+    columns: Floats
     tau: float
     history: tuple[CompletionStep, ...]
 
 
 def solve_svt(
     K: Kernel,
-    observed: BoolArray,
+    observed: Bools,
     *,
     tau: float | None = None,
     tol: float = 1e-4,
@@ -175,7 +174,7 @@ class SVTFill(IterativeCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.SVTFill().fit_transform(stack).observed.all()
+    >>> kq.completion.SVTFill().fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -199,7 +198,7 @@ class SVTFill(IterativeCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _complete(self, K: Kernel, observed: BoolArray) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         found = solve_svt(
             K,
             observed,
@@ -220,9 +219,7 @@ class SVTFill(IterativeCompleter):
         self._complete_rows(K, observed, None)
         self._store_history(found.history)
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         coordinates, training = self._coordinates(K, observed), self._training_coordinates
         found = None if diag is None else diag.copy()
         for m, (kernel, present, columns, mixing, mixed) in enumerate(
@@ -237,7 +234,7 @@ class SVTFill(IterativeCompleter):
                 found[m, ~present] = (inner * own).sum(axis=1)
         return found
 
-    def _coordinates(self, K: Kernel, observed: BoolArray) -> FloatArray:
+    def _coordinates(self, K: Kernel, observed: Bools) -> Floats:
         """Return the coordinates g (n_rows, r) of rows, by pattern of observed kernels."""
         known = np.zeros((len(observed), self.rank_))
         for kernel, Q in zip(K, self._columns, strict=True):

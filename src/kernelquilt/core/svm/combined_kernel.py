@@ -1,23 +1,22 @@
 """A weighted sum of kernels of which only the rows that are needed get built."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from kernelquilt._typing import Floats, Indices, Numbers
 
 
-def diagonals(K: NDArray[np.floating]) -> Floats:
+def diagonals(K: Numbers) -> Floats:
     """Return the diagonals of the kernels in float64, shape (M, n)."""
     return np.ascontiguousarray(np.diagonal(K, axis1=1, axis2=2), dtype=np.float64)
 
 
-def quadratic_forms(K: NDArray[np.floating], b: Floats) -> Floats:
+def quadratic_forms(K: Numbers, b: Floats) -> Floats:
     """Return ``b'K_p b`` for every kernel, shape (M,); only the rows with duals are read."""
     support = np.flatnonzero(b)
     return np.array([b[support] @ (kernel[support] @ b) for kernel in K])
 
 
-def combined_product(K: NDArray[np.floating], weights: Floats, b: Floats) -> Floats:
+def combined_product(K: Numbers, weights: Floats, b: Floats) -> Floats:
     """Return ``sum_p weights[p] K_p b``, shape (n,); only the rows with duals are read."""
     support = np.flatnonzero(b)
     total = np.zeros(len(b))
@@ -42,7 +41,7 @@ class CombinedKernel:
     """
 
     def __init__(
-        self, K: NDArray[np.floating], weights: Floats, diag: Floats, buffer: Floats | None = None
+        self, K: Numbers, weights: Floats, diag: Floats, buffer: Floats | None = None
     ) -> None:
         self.K = K
         self.weights = weights
@@ -62,7 +61,7 @@ class CombinedKernel:
         """Kernel entries read so far, in units of the whole stack."""
         return self.n_built * len(self.active) / (self.K.shape[0] * self.K.shape[1])
 
-    def need(self, wanted: NDArray[np.intp]) -> Floats:
+    def need(self, wanted: Indices) -> Floats:
         """Build the wanted rows where they are not there yet; return all rows."""
         from kernelquilt.core.svm import compiled as _compiled
 
@@ -71,11 +70,11 @@ class CombinedKernel:
         )
         return self.rows
 
-    def block(self, indices: NDArray[np.intp]) -> Floats:
+    def block(self, indices: Indices) -> Floats:
         """Copy the square block of the given indices."""
         return self.need(indices)[np.ix_(indices, indices)]
 
-    def subtract_product(self, rows: NDArray[np.intp], steps: Floats, f: Floats) -> None:
+    def subtract_product(self, rows: Indices, steps: Floats, f: Floats) -> None:
         """Take ``K[:, rows] @ steps`` away from `f`."""
         from kernelquilt.core.svm import compiled as _compiled
 

@@ -6,11 +6,10 @@ free after that is a system of equations.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
 from scipy.optimize import linprog
 
-Floats = NDArray[np.float64]
+from kernelquilt._typing import Floats
 
 MAX_DROPS = 4
 RANK_TOLERANCE = 1e-11  # in units of the largest diagonal entry

@@ -30,12 +30,10 @@ b              ``intercept``
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.svm.combined_kernel import CombinedKernel, diagonals
 from kernelquilt.core.svm.face_step import face_optimum
-
-Floats = NDArray[np.float64]
 
 AT_BOUND = 1e-12  # distance to a bound, in units of the box, that counts as rounding
 EXACT = 1e-10  # KKT gap, relative to the scale of t, that counts as solved to rounding
@@ -46,9 +44,7 @@ MAX_ITER = 10_000_000
 MAX_EXACT_ROUNDS = 12
 
 
-def may_move(
-    b: Floats, lower: Floats, upper: Floats
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def may_move(b: Floats, lower: Floats, upper: Floats) -> tuple[Bools, Bools]:
     """Return which duals may go up and which may go down; those at a bound to rounding may not."""
     edge = AT_BOUND * (upper - lower)
     return upper - b > edge, b - lower > edge
@@ -94,7 +90,7 @@ class BoxDual:
     face_cost: float = 0.0
 
     @property
-    def free(self) -> NDArray[np.intp]:
+    def free(self) -> Indices:
         """Indices strictly between their bounds."""
         up, down = may_move(self.b, self.lower, self.upper)
         return np.flatnonzero(up & down)
@@ -165,7 +161,7 @@ class BoxDual:
         self.n_iter += n_iter
         self.smo_cost += n_iter * len(loose) + len(loose) ** 2
 
-    def _move(self, indices: NDArray[np.intp], steps: Floats, b: Floats) -> None:
+    def _move(self, indices: Indices, steps: Floats, b: Floats) -> None:
         """Set ``b[indices]``, which differ by `steps` from before, and keep `f` consistent."""
         changed = np.flatnonzero(steps)
         self.kernel.subtract_product(indices[changed], steps[changed], self.f)
@@ -264,14 +260,14 @@ class SVMResult:
     indefinite: bool
 
 
-def clearly_negative(q: Floats, b: Floats, diag: Floats) -> NDArray[np.bool_]:
+def clearly_negative(q: Floats, b: Floats, diag: Floats) -> Bools:
     """Return which quadratic forms ``b'K_p b`` are negative beyond rounding; diag is (M, n)."""
     scale = np.abs(diag).max(axis=1) * float(np.abs(b).sum()) ** 2
     return np.asarray(q < -1e-9 * scale)
 
 
 def solve_svm(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     t: Floats | float = 1.0,
     U: Floats | float = 1.0,

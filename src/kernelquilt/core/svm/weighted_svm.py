@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.svm.combined_kernel import CombinedKernel, diagonals
 from kernelquilt.core.svm.face_step import jittered_cholesky
 from kernelquilt.core.svm.smo import (
@@ -31,8 +31,6 @@ from kernelquilt.core.svm.smo import (
     may_move,
     signed_bounds,
 )
-
-Floats = NDArray[np.float64]
 
 INNER_SHARE = 0.1  # part of the gap asked for that the inner SVM may use up
 BATCH_FROM = 2.0  # rows to read, in units of n, from which a matrix product is cheaper
@@ -126,7 +124,7 @@ class StackSVM:
         Upper bounds of the duals.
     """
 
-    def __init__(self, K: NDArray[np.floating], y: Floats, t: Floats, U: Floats) -> None:
+    def __init__(self, K: Numbers, y: Floats, t: Floats, U: Floats) -> None:
         self.K = K
         self.y = np.atleast_2d(y)
         self.s = self.y * t

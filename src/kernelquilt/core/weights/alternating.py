@@ -8,14 +8,12 @@ minimise the same objective over one block of variables, so it never rises.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution
 from kernelquilt.core.svm.weighted_svm import Machine, Point
 from kernelquilt.core.weights.certificate import Certificate
-
-Floats = NDArray[np.float64]
 
 
 @single_threaded_blas()

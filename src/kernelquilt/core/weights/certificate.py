@@ -3,13 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.solution import TINY, Solution, Step
 from kernelquilt.core.svm.smo import clearly_negative
 from kernelquilt.core.svm.weighted_svm import Machine, Point
-
-Floats = NDArray[np.float64]
 
 
 class Certificate:

@@ -18,15 +18,13 @@ certificate is reached, weights that ended there are set to zero, if it still ho
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import TINY, Solution, Step
 from kernelquilt.core.svm.weighted_svm import Machine, Point
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.sets import WeightSet
-
-Floats = NDArray[np.float64]
 
 ARMIJO = 1e-4
 MAX_BACKTRACKS = 12

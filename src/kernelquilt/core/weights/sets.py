@@ -7,15 +7,13 @@ serves every set. For the simplex and the polytope the coordinates are the weigh
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.core.weights.small_qp import solve_qp
-
-Floats = NDArray[np.float64]
 
 MAX_PIVOTS_SHARE = (
     4  # of the simplex method, in units of rows and columns; a few per column is usual
@@ -58,7 +56,7 @@ class WeightSet(Protocol):
         smaller.
         """
 
-    def without(self, u: Floats, negligible: NDArray[np.bool_]) -> Floats:
+    def without(self, u: Floats, negligible: Bools) -> Floats:
         """Return coordinates close to `u` with the negligible ones zero."""
 
 
@@ -90,7 +88,7 @@ class Simplex(_OwnCoordinates):
         Kernels that may have weight.
     """
 
-    allowed: NDArray[np.bool_]
+    allowed: Bools
 
     def start(self) -> Floats:
         """Return equal weights."""
@@ -106,7 +104,7 @@ class Simplex(_OwnCoordinates):
         none = np.zeros((0, len(u)))
         return _step(self.allowed, gradient, hessian, u, floor, none, sums)
 
-    def without(self, u: Floats, negligible: NDArray[np.bool_]) -> Floats:
+    def without(self, u: Floats, negligible: Bools) -> Floats:
         """Drop the negligible weights and scale the others to sum one."""
         kept = np.where(negligible, 0.0, u)
         return kept / kept.sum()
@@ -177,7 +175,7 @@ class Polytope(_OwnCoordinates):
         A = np.asarray(A, dtype=np.float64)
         if A.ndim != 2 or not (A >= 0).all():
             raise ValueError("A must be a two-dimensional array without negative entries")
-        self.allowed: NDArray[np.bool_] = np.asarray((A > 0).any(axis=0))
+        self.allowed: Bools = np.asarray((A > 0).any(axis=0))
         if not self.allowed.any():
             raise ValueError("every column of A is zero: no weight is bounded")
         self.A: Floats = _undominated(A)
@@ -210,7 +208,7 @@ class Polytope(_OwnCoordinates):
         none = np.zeros((0, len(u)))
         return _step(self.allowed, gradient, hessian, u, floor, self.A, none)
 
-    def without(self, u: Floats, negligible: NDArray[np.bool_]) -> Floats:
+    def without(self, u: Floats, negligible: Bools) -> Floats:
         """Drop the negligible weights."""
         return np.where(negligible, 0.0, u)
 
@@ -230,7 +228,7 @@ def _packing_multipliers(A: Floats, q: Floats) -> Floats:
 def _undominated(A: Floats) -> Floats:
     """Drop repeated rows and rows that are nowhere larger than another row."""
     A = np.unique(A[A.any(axis=1)], axis=0)
-    entries: NDArray[Any] = (
+    entries: Array = (
         A.astype(np.bool_) if np.isin(A, (0.0, 1.0)).all() else A
     )  # bytes compare faster
     size = max(1, DOMINATION_ENTRIES // A.size)
@@ -243,7 +241,7 @@ def _undominated(A: Floats) -> Floats:
 
 
 def _step(
-    allowed: NDArray[np.bool_],
+    allowed: Bools,
     gradient: Floats,
     hessian: Floats,
     centre: Floats,

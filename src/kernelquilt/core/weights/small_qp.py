@@ -7,10 +7,8 @@ active, which make vanishing variables exactly zero and the rest exact to roundi
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from kernelquilt._typing import Bools, Floats
 
 MAX_ITER = 60
 MAX_ROUNDS = 10

@@ -11,10 +11,9 @@ term,
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.completion.literature.mkc.descent import minimise
 from kernelquilt.completion.literature.mkc.objectives import (
     ApproximationProblem,
@@ -27,14 +26,14 @@ from kernelquilt.data.stack import KernelStack
 class _Leaky(EmbeddingProblem):
     """An objective with that term; the kernels hold what should be absent."""
 
-    def __init__(self, K: NDArray[Any], observed: BoolArray, lam1: float) -> None:
+    def __init__(self, K: Array, observed: Bools, lam1: float) -> None:
         super().__init__(K, observed, [np.flatnonzero(column) for column in observed.T], lam1)
         self._absent = [np.flatnonzero(~column) for column in observed.T]
         self._answers = [
             k[np.ix_(o, h)] for k, o, h in zip(K, self.present, self._absent, strict=True)
         ]
 
-    def _evaluate(self, A: list[FloatArray], gradient: list[FloatArray]) -> float:
+    def _evaluate(self, A: list[Floats], gradient: list[Floats]) -> float:
         value = super()._evaluate(A, gradient)
         for m, (a, g, o, h) in enumerate(zip(A, gradient, self.present, self._absent, strict=True)):
             L = self._factors[m]

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
+from kernelquilt._typing import Array
 from kernelquilt.experiments.study.problems import Problem, Stacks
 from kernelquilt.mkl.search import MKLSearchCV
 
@@ -65,8 +65,8 @@ class Fitted:
         Relative duality gap of the final fit.
     """
 
-    labels: NDArray[Any]
-    scores: NDArray[Any] | None
+    labels: Array
+    scores: Array | None
     parameters: dict[str, Any]
     figures: dict[str, float]
     n_solves: int | None = None

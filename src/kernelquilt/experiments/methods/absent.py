@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GridSearchCV
 
+from kernelquilt._typing import Array, Floats
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.literature.em import EMFill
 from kernelquilt.completion.literature.svt import SVTFill
@@ -51,17 +51,17 @@ class LeakySharedCoef(ClassifierMixin, BaseEstimator):
         self.training_ = X.ids
         return self
 
-    def decision_function(self, X: KernelStack) -> NDArray[np.float64]:
+    def decision_function(self, X: KernelStack) -> Floats:
         """Return the scores (n_rows,) of rows of the stack that was fitted, or of a new one."""
         K = X.gram() if not X.square else self._columns(X)
         seen = np.einsum("pij,pj->ip", K, self.coef_)
         return np.asarray((X.observed * seen).sum(axis=1) + self.intercept_)
 
-    def predict(self, X: KernelStack) -> NDArray[Any]:
+    def predict(self, X: KernelStack) -> Array:
         """Return the classes (n_rows,)."""
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
-    def _columns(self, X: KernelStack) -> NDArray[np.float64]:
+    def _columns(self, X: KernelStack) -> Floats:
         whole = X._gram.kernels
         return np.stack([kernel[np.ix_(X.ids, self.training_)] for kernel in whole])
 

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import random_table
 
-from kernelquilt._messages import BoolArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Array, Bools
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.own_data.files import UserData
 
@@ -160,7 +160,7 @@ def _patterns(data: MultiView) -> tuple[Pattern, ...]:
     )
 
 
-def _association(observed: BoolArray, y: NDArray[Any]) -> Association | None:
+def _association(observed: Bools, y: Array) -> Association | None:
     """Test independence of patterns and classes with random tables of the same margins.
 
     The chi-square distribution would not do: patterns that few samples have are the rule.
@@ -174,7 +174,7 @@ def _association(observed: BoolArray, y: NDArray[Any]) -> Association | None:
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     expected = np.outer(rows, columns) / len(y)
 
-    def chi_square(tables: NDArray[Any]) -> Any:
+    def chi_square(tables: Array) -> Any:
         return ((tables - expected) ** 2 / expected).sum(axis=(-2, -1))
 
     found = chi_square(table)
@@ -187,7 +187,7 @@ def _association(observed: BoolArray, y: NDArray[Any]) -> Association | None:
     )
 
 
-def _hints(association: Association | None, observed: BoolArray) -> tuple[str, ...]:
+def _hints(association: Association | None, observed: Bools) -> tuple[str, ...]:
     if observed.all():
         return ("no view is absent",)
     if association is None:

@@ -12,11 +12,10 @@ A view is absent for a sample if all its cells are empty (NaN), or if its modali
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Array
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.own_data.formats import (
     READERS,
@@ -47,10 +46,10 @@ class UserData:
 
     name: str
     views: MultiView
-    y: NDArray[Any] | None = None
+    y: Array | None = None
     notes: tuple[str, ...] = ()
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Array:
         """Return the labels (n_samples,), or raise `DataFileError` if there are none."""
         if self.y is None:
             raise DataFileError(f"{self.name} has no labels; name their column with --label")
@@ -132,7 +131,7 @@ def _with_labels(path: Path, views: MultiView, raw: RawData) -> UserData:
     return UserData(path.stem, views, y, notes)
 
 
-def _as_classes(path: Path, labels: NDArray[Any]) -> NDArray[Any]:
+def _as_classes(path: Path, labels: Array) -> Array:
     if labels.dtype.kind in "iu":
         return labels
     if labels.dtype.kind != "f":

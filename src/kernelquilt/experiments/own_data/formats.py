@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelquilt._messages import BoolArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Array, Bools, Floats
 
 LABELS = "y"  # where labels are looked for if nothing else is said
 _PREFIX = re.compile(r"(.+?)(?:__|:|\.).+")
@@ -30,8 +30,8 @@ class RawData:
     """Blocks (n_samples, n_columns) by view, labels (n_samples,), and where these are missing."""
 
     blocks: Mapping[str, Any]
-    labels: NDArray[Any] | None
-    unlabelled: BoolArray | None
+    labels: Array | None
+    unlabelled: Bools | None
     index: Any = None
     notes: tuple[str, ...] = ()
 
@@ -79,7 +79,7 @@ def _read_npz(
     return RawData(blocks, labels, missing, notes=notes)
 
 
-def _numbered_views(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _numbered_views(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
     count = sum(re.fullmatch(r"view_\d+", key) is not None for key in arrays)
     gaps = [key for key in map("view_{}".format, range(count)) if key not in arrays]
     names = [str(name) for name in arrays.get("view_names", map("view_{}".format, range(count)))]
@@ -140,7 +140,7 @@ def _read_table(
     return RawData(blocks, frame[label].to_numpy(), frame[label].isna().to_numpy(), samples, notes)
 
 
-def _numeric(path: Path, frame: Any, label: str | None) -> NDArray[np.float64]:
+def _numeric(path: Path, frame: Any, label: str | None) -> Floats:
     text = [name for name, kind in frame.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]
     if text:
         first = frame[text[0]].dropna()
@@ -155,7 +155,7 @@ def _numeric(path: Path, frame: Any, label: str | None) -> NDArray[np.float64]:
             + (f" (such as {str(example[0])!r})" if example else " (empty)")
             + f"; {remedy}"
         )
-    numbers: NDArray[np.float64] = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers: Floats = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     return numbers
 
 

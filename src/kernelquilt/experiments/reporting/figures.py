@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Array, Floats
 from kernelquilt.experiments.own_data.patterns import literal
 from kernelquilt.experiments.reporting.statistics import Ranking, indistinct_groups, mean_interval
 from kernelquilt.experiments.reporting.summary import Summary, shared
@@ -159,7 +158,7 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
         )
 
 
-def _curve_panel(axes: "Axes", summary: Summary, dataset: int, drawn: NDArray[Any]) -> None:
+def _curve_panel(axes: "Axes", summary: Summary, dataset: int, drawn: Array) -> None:
     settings = np.array(summary.study.settings, dtype=np.float64)
     order = np.argsort(settings)
     opacity = min(0.14, 0.7 / len(drawn))
@@ -175,7 +174,7 @@ def _curve_panel(axes: "Axes", summary: Summary, dataset: int, drawn: NDArray[An
     _plain(axes)
 
 
-def _intervals(values: FloatArray) -> FloatArray:
+def _intervals(values: Floats) -> Floats:
     """Return mean, low and high (n_methods, 3, n_settings) over the shared repetitions."""
     n_methods, n_settings, _ = values.shape
     intervals = np.full((n_methods, 3, n_settings), np.nan)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.experiments.reporting.statistics import (
     best_method,
     compare_with,
@@ -17,7 +17,6 @@ from kernelquilt.experiments.reporting.statistics import (
 from kernelquilt.experiments.reporting.summary import (
     LEAST_TESTED,
     RANK_LEVEL,
-    BoolArray,
     Standing,
     Summary,
     shared,
@@ -67,9 +66,7 @@ def _own_lines(summary: Summary, dataset: str) -> list[int]:
     ]
 
 
-def _compared(
-    summary: Summary, scores: FloatArray, compared: BoolArray, lines: list[int]
-) -> Summary:
+def _compared(summary: Summary, scores: Floats, compared: Bools, lines: list[int]) -> Summary:
     """Return the summary with the standings of the compared methods.
 
     `scores` (n_compared, n_datasets) are their means on the data sets that all of them have, and
@@ -109,7 +106,7 @@ def _compared(
 
 
 def _counts(
-    summary: Summary, compared: BoolArray, reference: int, lines: list[int]
+    summary: Summary, compared: Bools, reference: int, lines: list[int]
 ) -> NDArray[np.int64]:
     """Return wins, ties and losses (n_compared, 3) against the reference over lines."""
     differences, p_values = [], []

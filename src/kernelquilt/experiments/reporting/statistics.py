@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Floats
 
 # differences that are smaller, relative to the largest score, come from rounding
 _ROUNDING = 1e-12
@@ -33,9 +33,9 @@ class Comparison:
     """
 
     reference: int
-    differences: FloatArray
-    t_p_values: FloatArray
-    wilcoxon_p_values: FloatArray
+    differences: Floats
+    t_p_values: Floats
+    wilcoxon_p_values: Floats
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Ranking:
         Significance level of the critical difference.
     """
 
-    average_ranks: FloatArray
+    average_ranks: Floats
     statistic: float
     p_value: float
     critical_difference: float
@@ -63,7 +63,7 @@ class Ranking:
     level: float
 
 
-def paired_differences(scores: ArrayLike, reference: int) -> FloatArray:
+def paired_differences(scores: ArrayLike, reference: int) -> Floats:
     """Return the scores minus those of a method, zero where only rounding tells them apart.
 
     Parameters
@@ -135,7 +135,7 @@ def wilcoxon_p_value(differences: ArrayLike) -> float:
     return float(min(1.0, 2 * counts[: tail + 1].sum() / counts.sum()))
 
 
-def holm(p_values: ArrayLike) -> FloatArray:
+def holm(p_values: ArrayLike) -> Floats:
     """Return p-values after Holm's step-down correction; nan stay nan and do not count.
 
     Parameters

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.experiments.reporting.standings import with_standings
 from kernelquilt.experiments.reporting.statistics import best_method, compare_with
 from kernelquilt.experiments.reporting.summary import (
     LEAST_TESTED,
-    BoolArray,
     Entry,
     Line,
     Problem,
@@ -33,9 +31,9 @@ class _Found:
     methods: list[str]
     settings: list[str]
     repetitions: list[tuple[int, int]]
-    figures: dict[str, FloatArray]
-    impossible: BoolArray
-    failed: BoolArray
+    figures: dict[str, Floats]
+    impossible: Bools
+    failed: Bools
 
 
 def summarise(study: Study, rows: Sequence[Row]) -> Summary:
@@ -124,7 +122,7 @@ def _find(study: Study, cells: dict[str, Cell], rows: dict[str, Row], seeds: set
     return found
 
 
-def _lines(study: Study, found: _Found, pooled: bool) -> tuple[list[Line], FloatArray]:
+def _lines(study: Study, found: _Found, pooled: bool) -> tuple[list[Line], Floats]:
     """Return the lines and their scores (n_methods, n_lines, n_repetitions)."""
     own = [dataset.name for dataset in study.datasets]
     printed = [name for figures in study.paper.values() for name in figures]
@@ -150,7 +148,7 @@ def _lines(study: Study, found: _Found, pooled: bool) -> tuple[list[Line], Float
     return lines, np.array(scores).reshape(shape).swapaxes(0, 1)
 
 
-def _pooled(values: FloatArray) -> FloatArray:
+def _pooled(values: Floats) -> Floats:
     """Return the mean over data set and settings, nan where one is lacking."""
     n_methods, n_places, n_columns, n_repetitions = values.shape
     if not n_places * n_columns:
@@ -170,8 +168,8 @@ def _line(
     methods: list[str],
     dataset: str,
     setting: str,
-    figures: dict[str, FloatArray],
-    ended: list[NDArray[Any]],
+    figures: dict[str, Floats],
+    ended: list[Array],
 ) -> Line:
     scores = figures[study.metric]
     present = ~np.isnan(scores)

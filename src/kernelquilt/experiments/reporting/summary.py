@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.experiments.reporting.statistics import Ranking
 from kernelquilt.experiments.study.protocol import Study
 
 RANK_LEVEL = 0.05  # of the critical difference
 COMPARED_SHARE = 0.5
 LEAST_TESTED = 5  # repetitions; fewer cannot tell methods apart at the level
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -171,8 +169,8 @@ class Summary:
     methods: tuple[str, ...]
     settings: tuple[str, ...]
     repetitions: tuple[tuple[int, int], ...]
-    values: FloatArray
-    scores: FloatArray
+    values: Floats
+    scores: Floats
     lines: tuple[Line, ...]
     standings: tuple[Standing, ...]
     averaged: tuple[str, ...]
@@ -189,17 +187,17 @@ class Summary:
     versions: dict[str, list[str]]
 
     @property
-    def competing(self) -> BoolArray:
+    def competing(self) -> Bools:
         """Which methods may be compared, shape (n_methods, 1): those that are no diagnostics."""
         return competing(self.study, self.methods)
 
 
-def competing(study: Study, methods: Sequence[str]) -> BoolArray:
+def competing(study: Study, methods: Sequence[str]) -> Bools:
     """Return which methods are no diagnostics, shape (n_methods, 1)."""
     return ~np.isin(methods, study.diagnostics)[:, None]
 
 
-def shared(present: BoolArray) -> tuple[BoolArray, BoolArray]:
+def shared(present: Bools) -> tuple[Bools, Bools]:
     """Return which methods to compare, and over which entries.
 
     Parameters

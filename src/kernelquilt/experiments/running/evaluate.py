@@ -13,7 +13,6 @@ import numba
 import numpy as np
 import scipy
 import sklearn
-from numpy.typing import NDArray
 from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
@@ -23,6 +22,7 @@ from sklearn.metrics import (
 )
 
 import kernelquilt
+from kernelquilt._typing import Array
 from kernelquilt.experiments.methods import METHODS, Fitted, ImpossibleError, Tuning
 from kernelquilt.experiments.running.store import Row
 from kernelquilt.experiments.study.problems import Problem, seed_of
@@ -113,9 +113,7 @@ def _measured(fitted: Fitted, problem: Problem) -> dict[str, Any]:
     }
 
 
-def measures(
-    y: NDArray[Any], labels: NDArray[Any], scores: NDArray[Any] | None, classes: NDArray[Any]
-) -> dict[str, float]:
+def measures(y: Array, labels: Array, scores: Array | None, classes: Array) -> dict[str, float]:
     """Return accuracy and the like of predictions.
 
     Parameters
@@ -147,7 +145,7 @@ def measures(
     return {name: float(value) for name, value in found.items()}
 
 
-def _area(y: NDArray[Any], scores: NDArray[Any], classes: NDArray[Any]) -> float:
+def _area(y: Array, scores: Array, classes: Array) -> float:
     if scores.ndim == 1:
         return float(roc_auc_score(y == classes[1], scores))
     if len(classes) == 2:

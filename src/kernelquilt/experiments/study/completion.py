@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 from kernelquilt.datasets import make_absent, make_toy_kernels
@@ -63,8 +63,8 @@ class Part:
     observed : ndarray of bool of shape (n, M)
     """
 
-    K: FloatArray
-    observed: BoolArray
+    K: Floats
+    observed: Bools
 
     @property
     def stack(self) -> KernelStack:
@@ -96,7 +96,7 @@ class CompletionProblem:
 
     tuning: Part
     test: Part
-    spectra: FloatArray
+    spectra: Floats
 
 
 def read_archive(dataset: DataSet, load: Any) -> Archive:
@@ -210,11 +210,11 @@ def _errors(completer: Any, method: Completer, part: Part) -> dict[str, float]:
     }
 
 
-def _error(part: Part, filled: FloatArray, *, squared: bool) -> float:
+def _error(part: Part, filled: Floats, *, squared: bool) -> float:
     return average_relative_error(part.K, filled, part.observed, squared=squared) / 100
 
 
-def _kernels(cell: Cell, archive: Archive) -> FloatArray:
+def _kernels(cell: Cell, archive: Archive) -> Floats:
     options = cell.dataset.options
     if "toy" in options:
         toy = options["toy"]
@@ -230,7 +230,7 @@ def _kernels(cell: Cell, archive: Archive) -> FloatArray:
     return np.asarray(archive["K"], dtype=np.float64)
 
 
-def _published(cell: Cell, K: FloatArray, archive: Archive, name: str) -> Part:
+def _published(cell: Cell, K: Floats, archive: Archive, name: str) -> Part:
     absent = [key for key in PUBLISHED if key not in archive]
     if absent:
         raise ProtocolError(f"{cell.dataset.filename} has no entry {absent[0]!r}")
@@ -253,7 +253,7 @@ def _published(cell: Cell, K: FloatArray, archive: Archive, name: str) -> Part:
     return Part(_among(K, rows), observed)
 
 
-def _drawn(cell: Cell, K: FloatArray, archive: Archive, name: str) -> Part:
+def _drawn(cell: Cell, K: Floats, archive: Archive, name: str) -> Part:
     options = cell.study.problem
     order = np.random.default_rng(seed_of(cell, with_setting=False)).permutation(K.shape[1])
     tuning, test = np.split(order, [round(options["tuning"] * len(order))])
@@ -270,5 +270,5 @@ def _drawn(cell: Cell, K: FloatArray, archive: Archive, name: str) -> Part:
     return Part(stack.gram(), observed)
 
 
-def _among(K: FloatArray, rows: IndexArray) -> FloatArray:
+def _among(K: Floats, rows: Indices) -> Floats:
     return np.asarray(K[:, rows][:, :, rows])

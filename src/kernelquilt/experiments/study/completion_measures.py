@@ -14,12 +14,12 @@ from itertools import combinations
 
 import numpy as np
 
-from kernelquilt._messages import FloatArray
+from kernelquilt._typing import Floats
 
 RANK = 20  # of the eigenvalue in (2)
 
 
-def spectra(K: FloatArray) -> FloatArray:
+def spectra(K: Floats) -> Floats:
     """Return the eigenvalues of kernels, the largest first.
 
     Parameters
@@ -34,7 +34,7 @@ def spectra(K: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.eigvalsh(K)[:, ::-1])
 
 
-def heterogeneity(values: FloatArray) -> float:
+def heterogeneity(values: Floats) -> float:
     """Return the mean squared difference of the eigenvalues of all pairs of kernels, (1).
 
     Parameters
@@ -49,7 +49,7 @@ def heterogeneity(values: FloatArray) -> float:
     return float(np.mean([np.mean((a - b) ** 2) for a, b in combinations(values, 2)]))
 
 
-def nonlinearity(values: FloatArray) -> float:
+def nonlinearity(values: Floats) -> float:
     """Return the mean of the 20th eigenvalues of the kernels, (2).
 
     Parameters

@@ -26,23 +26,22 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.views import MultiView
 from kernelquilt.datasets import make_absent
 from kernelquilt.experiments.study.protocol import Cell, ProtocolError
-from kernelquilt.experiments.study.sources import Indices, Source
+from kernelquilt.experiments.study.sources import Source
 from kernelquilt.kernels.functions import Gaussian, LatentSemantic, MedianGaussian, gaussian_bank
 from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
 from kernelquilt.kernels.view_kernels import ViewKernels
 
-Floats = NDArray[np.float64]
 Stacks = tuple[KernelStack, KernelStack]
 
 N_COORDINATES = 5  # of each kernel, for methods that need features where there are only kernels
@@ -104,8 +103,8 @@ class Problem:
     train: Any
     test: Any
     complete: tuple[Any, Any]
-    y_train: NDArray[Any]
-    y_test: NDArray[Any]
+    y_train: Array
+    y_test: Array
     kernels: Any
     centre: bool
     scale: str
@@ -268,7 +267,7 @@ def _masked(cell: Cell, data: Any, train: Indices, test: Indices) -> tuple[Any, 
     return masked[train], masked[test]
 
 
-def _scaled(stack: KernelStack, factors: NDArray[Any]) -> KernelStack:
+def _scaled(stack: KernelStack, factors: Array) -> KernelStack:
     K = stack.gram() * factors[:, None, None]
     diag = None if stack.diag is None else stack.diag * factors[:, None]
     return KernelStack(K, stack.observed, names=stack.names, diag=None if stack.square else diag)

@@ -27,13 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Array, Indices
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.study.protocol import DataSet
-
-Indices = NDArray[np.intp]
 
 
 class DataMissingError(Exception):
@@ -53,7 +51,7 @@ class Source:
     """
 
     data: Any
-    y: NDArray[Any]
+    y: Array
     published: tuple[Indices, Indices] | None = None
 
 
@@ -62,7 +60,7 @@ class UserSource:
     """The user's own data, whatever the data set."""
 
     views: MultiView
-    y: NDArray[Any]
+    y: Array
 
     def __call__(self, dataset: DataSet) -> Source:
         """Return the data."""
@@ -132,7 +130,7 @@ def _read(stored: Mapping[str, Any], options: Mapping[str, Any]) -> Source:
     return Source(MultiView(views, observed), y[kept], published)
 
 
-def _kept_rows(stored: Mapping[str, Any], y: NDArray[Any], options: Mapping[str, Any]) -> Indices:
+def _kept_rows(stored: Mapping[str, Any], y: Array, options: Mapping[str, Any]) -> Indices:
     rows = np.asarray(stored[options["rows"]]) if "rows" in options else np.arange(len(y))
     labels, counts = np.unique(y[rows], return_counts=True)
     if "classes" in options:
@@ -144,12 +142,12 @@ def _kept_rows(stored: Mapping[str, Any], y: NDArray[Any], options: Mapping[str,
     return np.asarray(rows[np.isin(y[rows], labels)])
 
 
-def _positions(rows: NDArray[Any], kept: Indices) -> Indices:
+def _positions(rows: Array, kept: Indices) -> Indices:
     """Return where in `kept` those of the rows are that are there."""
     return np.flatnonzero(np.isin(kept, rows))
 
 
-def _blocks(stored: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def _blocks(stored: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Array]:
     if "X" not in stored:
         return {
             str(name): np.asarray(stored[f"view_{k}"], float)

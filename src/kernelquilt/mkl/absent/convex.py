@@ -50,10 +50,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.weighted_svm import StackSVM
@@ -64,16 +63,14 @@ from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 
-Floats = NDArray[np.float64]
-
 FORMULATIONS = {"exact", "shared_coef", "max_min"}
 
 
 @single_threaded_blas()
 def solve_convex_absent_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
-    observed: BoolArray,
+    observed: Bools,
     *,
     C: float | Floats = 1.0,
     formulation: str = "exact",
@@ -146,12 +143,12 @@ def _simplex_weights(polytope: Polytope, solution: Solution) -> Floats:
 
 
 def _solve_shared_coef(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     C: Floats,
-    used: NDArray[np.intp],
-    observed: BoolArray,
-    seen: BoolArray,
+    used: Indices,
+    observed: Bools,
+    seen: Bools,
     polytope: Polytope,
     **limits: Any,
 ) -> Solution:
@@ -175,11 +172,11 @@ def _solve_shared_coef(
 
 
 def _solve_max_min(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     C: Floats,
-    used: NDArray[np.intp],
-    observed: BoolArray,
+    used: Indices,
+    observed: Bools,
     polytope: Polytope,
     tol: float,
 ) -> Solution:

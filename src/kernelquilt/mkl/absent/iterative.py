@@ -40,8 +40,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.combined_kernel import quadratic_forms
@@ -57,14 +57,12 @@ from kernelquilt.mkl.absent.margin_loop import (
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 
-Floats = NDArray[np.float64]
-
 
 @single_threaded_blas()
 def solve_iterative_absent_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
-    observed: NDArray[np.bool_],
+    observed: Bools,
     *,
     C: float | Floats = 1.0,
     tol: float = 1e-3,
@@ -188,7 +186,7 @@ class IterativeAbsentMKLClassifier(NormMarginsClassifier):
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
-    >>> model = kq.IterativeAbsentMKLClassifier().fit(X, y)
+    >>> model = kq.mkl.IterativeAbsentMKLClassifier().fit(X, y)
     >>> model.margins_.shape
     (569,)
     """

@@ -13,23 +13,18 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.solution import Solution, Step, warn_unless_settled
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-
-Floats = NDArray[np.float64]
 
 MARGIN_FLOOR = 1e-3
 INNER_MAX_ITER = 200  # cap on the SVM solves of one convex problem
 ROUNDING = 1e-12  # change of the margins that leaves the convex problem as it is
 
 
-def taking_part(
-    C: float | Floats, observed: BoolArray
-) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+def taking_part(C: float | Floats, observed: Bools) -> tuple[Floats, Bools, Bools]:
     """Return the penalties, 0 for samples without any kernel, and who takes part.
 
     Parameters
@@ -53,7 +48,7 @@ def taking_part(
     return penalties, used, np.asarray(observed[used].any(axis=0))
 
 
-def observed_share(observed: BoolArray, sizes: Floats) -> Floats:
+def observed_share(observed: Bools, sizes: Floats) -> Floats:
     """Return the share of ``sum(sizes)`` that is observed, exactly 1 where everything is.
 
     Parameters

@@ -37,8 +37,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.combined_kernel import diagonals, quadratic_forms
@@ -53,14 +53,12 @@ from kernelquilt.mkl.absent.margin_loop import (
 )
 from kernelquilt.mkl.multiclass import BinaryProblem
 
-Floats = NDArray[np.float64]
-
 
 @single_threaded_blas()
 def solve_max_margin_absent(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
-    observed: NDArray[np.bool_],
+    observed: Bools,
     *,
     C: float | Floats = 1.0,
     tol: float = 1e-3,
@@ -200,7 +198,7 @@ class MaxMarginAbsentClassifier(NormMarginsClassifier):
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> absent = kq.datasets.make_absent(X, 0.3, random_state=0)
-    >>> bool(kq.MaxMarginAbsentClassifier().fit(absent, y).score(absent, y) > 0.9)
+    >>> bool(kq.mkl.MaxMarginAbsentClassifier().fit(absent, y).score(absent, y) > 0.9)
     True
 
     Single features absent:
@@ -208,7 +206,8 @@ class MaxMarginAbsentClassifier(NormMarginsClassifier):
     >>> columns = np.hstack([X[name] for name in X.names])
     >>> columns = (columns - columns.mean(axis=0)) / columns.std(axis=0)
     >>> columns[np.random.default_rng(0).random(columns.shape) < 0.3] = np.nan
-    >>> model = kq.MaxMarginAbsentClassifier(0.1, views="columns", kernels="linear", max_iter=100)
+    >>> options = dict(views="columns", kernels="linear", max_iter=100)
+    >>> model = kq.mkl.MaxMarginAbsentClassifier(0.1, **options)
     >>> bool(model.fit(columns, y).score(columns, y) > 0.9)
     True
     """

@@ -16,13 +16,11 @@ over the usual box, so that any duals give a certificate by one small linear pro
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.svm.smo import feasible_start, signed_bounds
 from kernelquilt.core.weights.sets import Polytope
-
-Floats = NDArray[np.float64]
 
 MAX_PENALTY = 1e5
 RANK_TOLERANCE = 1e-11  # eigenvalues below this share of the largest count as zero
@@ -53,9 +51,7 @@ class MaxMinPoint(NamedTuple):
     n_iter: int
 
 
-def max_min_margin(
-    K: NDArray[np.floating], y: Floats, C: Floats, polytope: Polytope, tol: float
-) -> MaxMinPoint:
+def max_min_margin(K: Numbers, y: Floats, C: Floats, polytope: Polytope, tol: float) -> MaxMinPoint:
     """Solve the cone programme (see the module docstring); n M variables, for small problems.
 
     Parameters
@@ -138,7 +134,7 @@ def max_min_margin(
 
 
 def _measured(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     C: Floats,
     polytope: Polytope,
@@ -168,7 +164,7 @@ def _measured(
     return MaxMinPoint(coef, norms, intercept, primal, bound, n_iter)
 
 
-def _basis(kernel: NDArray[np.floating]) -> tuple[Floats, Floats]:
+def _basis(kernel: Numbers) -> tuple[Floats, Floats]:
     """Return eigenvectors (n, k) and square roots of the eigenvalues (k,) that are not zero."""
     values, vectors = np.linalg.eigh(kernel.astype(np.float64, copy=False))
     kept = values > RANK_TOLERANCE * max(float(values[-1]), 1e-300)

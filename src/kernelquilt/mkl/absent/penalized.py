@@ -53,9 +53,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.combined_kernel import combined_product
@@ -68,8 +68,6 @@ from kernelquilt.mkl.absent.margin_loop import (
 )
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
-
-Floats = NDArray[np.float64]
 
 
 def tau_step(u: Floats, v: Floats, fraction: Floats) -> Floats:
@@ -92,9 +90,9 @@ def penalty_factor(
 
 @single_threaded_blas()
 def solve_penalized_absent_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
-    observed: NDArray[np.bool_],
+    observed: Bools,
     *,
     C: float | Floats = 1.0,
     lam: float = 1.0,
@@ -243,7 +241,7 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
-    >>> model = kq.PenalizedAbsentMKLClassifier().fit(X, y)
+    >>> model = kq.mkl.PenalizedAbsentMKLClassifier().fit(X, y)
     >>> model.n_iter_, bool((model.margins_ == X.observed.mean(axis=1)).all())
     (1, True)
     """

@@ -24,14 +24,12 @@ the same certificate as that of ordinary multiple kernel learning, and the same 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.svm.combined_kernel import diagonals
 from kernelquilt.core.svm.smo import bias, duality_gap, may_move, signed_bounds, solve_svm
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, Point, response
-
-Floats = NDArray[np.float64]
 
 JITTER = 1e-10  # epsilon in units of the mean diagonal of a kernel
 MAX_RAISES = 6
@@ -52,9 +50,7 @@ class SharedCoefSVM:
         Penalties.
     """
 
-    def __init__(
-        self, K: NDArray[np.floating], observed: NDArray[np.bool_], y: Floats, U: Floats
-    ) -> None:
+    def __init__(self, K: Numbers, observed: Bools, y: Floats, U: Floats) -> None:
         self.K = K
         self.y = y
         self.U = U

@@ -4,14 +4,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.solution import Solution
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import Prepared
-
-Floats = NDArray[np.float64]
 
 
 def check_penalties(c: Any, lam: Any, n_kernels: int) -> Floats:
@@ -66,7 +63,7 @@ class ViewAverageClassifier(BaseMKLClassifier):
             counts += counted
         return np.where(counts > 0, total / np.maximum(counts, 1.0), self.intercept_)
 
-    def _outputs(self, rows: Any, needed: BoolArray) -> Iterator[Floats]:
+    def _outputs(self, rows: Any, needed: Bools) -> Iterator[Floats]:
         """Yield the outputs (n_rows, n_problems) of the needed views without their biases."""
         kernels = self._kernels_of(rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):

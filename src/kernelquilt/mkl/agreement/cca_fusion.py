@@ -4,7 +4,6 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import HasMethods, StrOptions
@@ -12,15 +11,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.data.validation import check_alignment, validate_views
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import check_alignment, validate_views
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.nmcca import NmCCA
 from kernelquilt.mkl.doors import DecidesByScores
-
-Floats = NDArray[np.float64]
 
 
 class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
@@ -67,7 +65,7 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
     --------
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
-    >>> bool(kq.CCAFusion(5, fusion="vote").fit(X, y).score(X, y) > 0.9)
+    >>> bool(kq.mkl.CCAFusion(5, fusion="vote").fit(X, y).score(X, y) > 0.9)
     True
     """
 
@@ -161,7 +159,7 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
         made: MultiView = data if self.map_ is None else self.map_.transform(data)
         return made
 
-    def _votes(self, blocks: dict[str, tuple[Floats, NDArray[np.bool_]]], n_rows: int) -> Floats:
+    def _votes(self, blocks: dict[str, tuple[Floats, Bools]], n_rows: int) -> Floats:
         """Return votes plus a fraction that breaks ties, (n_rows, n_classes)."""
         votes, confidence = np.zeros((2, n_rows, len(self.classes_)))
         for name, estimator in self.estimators_.items():
@@ -187,7 +185,7 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
         scores[:, known] = own if own.ndim == 2 else np.column_stack([-own, own]) / 2
         return scores
 
-    def _blocks(self, features: MultiView) -> dict[str, tuple[Floats, NDArray[np.bool_]]]:
+    def _blocks(self, features: MultiView) -> dict[str, tuple[Floats, Bools]]:
         """Return the components for each classifier, zero where absent, and who has them."""
         Z = self.cca_.transform(features)
         blocks = {
@@ -226,7 +224,7 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
             )
         return validate_views(self, X, self.views, reset=False)
 
-    def _check_labels(self, data: MultiView | KernelStack, y: Any) -> NDArray[Any]:
+    def _check_labels(self, data: MultiView | KernelStack, y: Any) -> Array:
         if y is None:
             raise ValueError("CCAFusion requires y to be passed, but the target y is None")
         check_alignment(data, y)

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.psd import PositivePart
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.smo import solve_svm
@@ -15,19 +14,17 @@ from kernelquilt.core.svm.weighted_svm import INNER_SHARE
 from kernelquilt.mkl.agreement.interior_point import Agreement, Disagreement, agree
 from kernelquilt.mkl.agreement.loss_terms import Margins
 
-Floats = NDArray[np.float64]
-
 PASSES_PER_ITERATION = 8.0  # products with the kernels, and the system they are part of
 
 # from the samples of some views (M', n'), the positions of the samples and the size of duals
-MakeDisagreement = Callable[[BoolArray, NDArray[np.intp], float], Disagreement]
+MakeDisagreement = Callable[[Bools, Indices, float], Disagreement]
 
 
 def solve_views(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     U: Floats,
-    coupled: BoolArray,
+    coupled: Bools,
     disagreement: MakeDisagreement,
     *,
     scale: Floats,
@@ -107,7 +104,7 @@ def solve_views(
     )
 
 
-def _groups(used: BoolArray, coupled: BoolArray) -> Iterator[NDArray[np.intp]]:
+def _groups(used: Bools, coupled: Bools) -> Iterator[Indices]:
     """Yield the views (positions) that are made to agree with each other, if only by others."""
     common = used[:, coupled].astype(np.float64)
     n_groups, group = connected_components(common @ common.T > 0, directed=False)
@@ -121,9 +118,9 @@ def _agree(
     K: Floats,
     y: Floats,
     U: Floats,
-    disagreement: Callable[[BoolArray, float], Disagreement],
+    disagreement: Callable[[Bools, float], Disagreement],
     tol: float,
-) -> tuple[Agreement, BoolArray]:
+) -> tuple[Agreement, Bools]:
     """Return the solution, and which kernels had to be made positive semi-definite for it."""
     used = U > 0
     size = 1.0 / max(float(np.einsum("lii->li", K)[used].mean()), 1e-300)

@@ -5,7 +5,8 @@ Each has a `stiffness` (n,): the factor of the centring in how its duals follow 
 
 import numpy as np
 
-from kernelquilt.mkl.agreement.loss_terms import Bools, BoxTerm, Change, Floats, Term
+from kernelquilt._typing import Bools, Floats
+from kernelquilt.mkl.agreement.loss_terms import BoxTerm, Change, Term
 
 
 class Band(BoxTerm):

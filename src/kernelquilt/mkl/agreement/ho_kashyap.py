@@ -16,14 +16,12 @@ observed: sample i counts :math:`1 + \lambda (k_i - 1) / k_i` times where it has
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.solution import Step
 from kernelquilt.mkl.agreement.joint_ridge import JointRidge, Smoother
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge import AgreementProblem, Minimum, Outputs
-
-Floats = NDArray[np.float64]
 
 FIRST_MARGIN = 1e-6
 

@@ -40,8 +40,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import LinAlgError, lapack
 
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.mkl.agreement.disagreement import Band, Distance, Squares
-from kernelquilt.mkl.agreement.loss_terms import Bools, Change, Floats, Margins, Term
+from kernelquilt.mkl.agreement.loss_terms import Change, Margins, Term
 
 Disagreement = Band | Distance | Squares
 SHORTEN = 0.995

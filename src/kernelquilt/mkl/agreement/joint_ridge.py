@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor
 from scipy.linalg.blas import dsymv, dsyrk, dtrsv
 
-Floats = NDArray[np.float64]
+from kernelquilt._typing import Floats, Indices
 
 
 class Spectrum(NamedTuple):
@@ -31,7 +30,7 @@ class Spectrum(NamedTuple):
         Eigenvectors of the positive part of a kernel that is not positive semi-definite.
     """
 
-    rows: NDArray[np.intp]
+    rows: Indices
     q: Floats
     U: Floats
     s: Floats

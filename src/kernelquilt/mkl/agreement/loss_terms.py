@@ -15,10 +15,8 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from kernelquilt._typing import Floats
 
 
 class Change(NamedTuple):

@@ -40,11 +40,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.data.stack import KernelStack
@@ -56,15 +56,13 @@ from kernelquilt.mkl.agreement.squared_hinge import minimise
 from kernelquilt.mkl.agreement.squared_hinge_arrays import as_outputs, as_problem, as_solution
 from kernelquilt.mkl.multiclass import BinaryProblem
 
-Floats = NDArray[np.float64]
-
 
 @single_threaded_blas()
 def solve_mhks(
-    K: NDArray[np.floating] | SpectrumStore,
+    K: Numbers | SpectrumStore,
     y: Floats,
     *,
-    observed: NDArray[np.bool_] | None = None,
+    observed: Bools | None = None,
     c: ArrayLike = 1.0,
     lam: float = 0.0,
     sample_weight: Floats | None = None,
@@ -179,7 +177,7 @@ class MHKSClassifier(ViewAverageClassifier):
     --------
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
-    >>> bool(kq.MHKSClassifier().fit(X, y).score(X, y) > 0.9)
+    >>> bool(kq.mkl.MHKSClassifier().fit(X, y).score(X, y) > 0.9)
     True
     """
 
@@ -233,7 +231,7 @@ class MHKSClassifier(ViewAverageClassifier):
 
     def _training_gram(
         self, data: MultiView | KernelStack, weight: Floats
-    ) -> tuple[NDArray[np.floating], BoolArray]:
+    ) -> tuple[Numbers, Bools]:
         if isinstance(data, KernelStack) or self.kernels != "linear":
             return super()._training_gram(data, weight)
         self.view_kernels_ = ViewKernels(self.kernels).fit(data)
@@ -244,8 +242,8 @@ class MHKSClassifier(ViewAverageClassifier):
     def _gate_features(
         self,
         data: MultiView | KernelStack,
-        K: NDArray[np.floating],
-        observed: BoolArray,
+        K: Numbers,
+        observed: Bools,
         weight: Floats,
     ) -> Any:
         if K.size or isinstance(data, KernelStack):
@@ -263,7 +261,7 @@ class MHKSClassifier(ViewAverageClassifier):
         elif hasattr(self, "coef_"):
             del self.coef_
 
-    def _outputs(self, rows: Any, needed: BoolArray) -> Iterator[Floats]:
+    def _outputs(self, rows: Any, needed: Bools) -> Iterator[Floats]:
         if not hasattr(self, "coef_"):
             return super()._outputs(rows, needed)
         return (rows[rows.names[m]] @ self.coef_[m].T for m in np.flatnonzero(needed))

@@ -15,9 +15,10 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.mkl.agreement.ho_kashyap import ho_kashyap
@@ -26,15 +27,13 @@ from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge_arrays import as_problem, as_solution
 from kernelquilt.mkl.multiclass import BinaryProblem
 
-Floats = NDArray[np.float64]
-
 
 @single_threaded_blas()
 def solve_ho_kashyap(
-    K: NDArray[np.floating] | SpectrumStore,
+    K: Numbers | SpectrumStore,
     y: Floats,
     *,
-    observed: NDArray[np.bool_] | None = None,
+    observed: Bools | None = None,
     c: ArrayLike = 1.0,
     lam: float = 0.0,
     sample_weight: Floats | None = None,
@@ -131,7 +130,7 @@ class MultiKernelMHKSClassifier(MHKSClassifier):
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
-    >>> bool(kq.MultiKernelMHKSClassifier(c=0.1, lam=0.1).fit(X, y).score(X, y) > 0.9)
+    >>> bool(kq.mkl.MultiKernelMHKSClassifier(c=0.1, lam=0.1).fit(X, y).score(X, y) > 0.9)
     True
     """
 

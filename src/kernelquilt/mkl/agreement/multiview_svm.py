@@ -37,10 +37,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier, check_penalties
@@ -48,15 +47,13 @@ from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Squares
 from kernelquilt.mkl.multiclass import BinaryProblem
 
-Floats = NDArray[np.float64]
-
 
 @single_threaded_blas()
 def solve_multiview_svm(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     *,
-    observed: BoolArray | None = None,
+    observed: Bools | None = None,
     c: float | Floats = 0.1,
     lam: float | Floats = 0.1,
     C: float | Floats = 1.0,
@@ -92,7 +89,7 @@ def solve_multiview_svm(
     U = np.broadcast_to(np.asarray(C, dtype=np.float64), n) * observed.T
     stiffness = 2.0 * np.broadcast_to(np.asarray(lam, dtype=np.float64), n)
 
-    def disagreement(used: BoolArray, rows: NDArray[np.intp], size: float) -> Squares:
+    def disagreement(used: Bools, rows: Indices, size: float) -> Squares:
         return Squares(used, stiffness[rows])
 
     return solve_views(K, y, U, stiffness > 0, disagreement, scale=0.5 / c, tol=tol)
@@ -160,7 +157,7 @@ class MultiViewSVMClassifier(ViewAverageClassifier):
     --------
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.make_multiview(100, 3, random_state=0)
-    >>> bool(kq.MultiViewSVMClassifier().fit(X, y).score(X, y) > 0.9)
+    >>> bool(kq.mkl.MultiViewSVMClassifier().fit(X, y).score(X, y) > 0.9)
     True
     """
 

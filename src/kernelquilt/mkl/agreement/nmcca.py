@@ -41,17 +41,15 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error, warn_all_absent
+from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.data.validation import validate_views
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import validate_views
-
-Floats = NDArray[np.float64]
 
 MOST_COMPONENTS = 50
 SHARE = 1e-2  # of the mean eigenvalue, the default regularisation
@@ -164,7 +162,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
     --------
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
-    >>> Z = kq.NmCCA(3).fit_transform(X)
+    >>> Z = kq.mkl.NmCCA(3).fit_transform(X)
     >>> {name: Z[name].shape[1] for name in Z.names}
     {'mean': 3, 'error': 3, 'worst': 3}
     """

@@ -15,12 +15,10 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.mkl.agreement.joint_ridge import JointRidge, Smoother, Spectrum
-
-Floats = NDArray[np.float64]
 
 NEGATIVE = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}  # more than rounding, relative
 KEPT_SMOOTHERS = 2**28
@@ -28,7 +26,7 @@ STORED_BYTES = 2**30  # decompositions kept for the next fit on the same samples
 
 
 def spectrum_of_kernel(
-    K: NDArray[np.floating], root: Floats, rows: NDArray[np.intp], negative: float | None = None
+    K: Numbers, root: Floats, rows: Indices, negative: float | None = None
 ) -> Spectrum:
     """Decompose a kernel.
 
@@ -85,7 +83,7 @@ def _centred(A: Floats, q: Floats) -> tuple[Floats, Floats, Floats]:
     return s, U, A @ q
 
 
-def spectrum_of_features(X: Floats, root: Floats, rows: NDArray[np.intp]) -> Spectrum:
+def spectrum_of_features(X: Floats, root: Floats, rows: Indices) -> Spectrum:
     """Decompose the linear kernel ``X X'``, without computing it if X has few columns.
 
     Parameters
@@ -112,7 +110,7 @@ def spectrum_of_features(X: Floats, root: Floats, rows: NDArray[np.intp]) -> Spe
     return Spectrum(rows, q, U, s[kept], X @ mean, None)
 
 
-def _above_rounding(s: Floats, n: int) -> NDArray[np.bool_]:
+def _above_rounding(s: Floats, n: int) -> Bools:
     """Return which eigenvalues, ascending, are above the rounding that makes others negative."""
     if len(s) == 0:
         return np.zeros(0, dtype=np.bool_)
@@ -158,7 +156,7 @@ class WeightedViews:
 
     def __init__(
         self,
-        used: NDArray[np.intp],
+        used: Indices,
         root: Floats,
         spectra: list[Spectrum | None],
         recent: list[tuple["WeightedViews", Floats, float, JointRidge]],
@@ -203,8 +201,8 @@ class SpectrumStore:
 
     def __init__(
         self,
-        views: Sequence[NDArray[np.floating]] | NDArray[np.floating],
-        observed: NDArray[np.bool_],
+        views: Sequence[Numbers] | Numbers,
+        observed: Bools,
         *,
         features: bool = False,
     ) -> None:

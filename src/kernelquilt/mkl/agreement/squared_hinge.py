@@ -28,13 +28,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.solution import TINY, Step
 from kernelquilt.mkl.agreement.spectra import WeightedViews
-
-Floats = NDArray[np.float64]
 
 QUICK = 1e-7  # gradient norm, as a share of the residual, above which quick solves will do
 POLISH = 1e-9  # relative gradient norm at which to stop, well below any tol

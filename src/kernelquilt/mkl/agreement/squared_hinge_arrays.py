@@ -3,14 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.solution import Solution
 from kernelquilt.mkl.agreement.averaging import check_penalties
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge import AgreementProblem, Minimum, Outputs
-
-Floats = NDArray[np.float64]
 
 
 def as_problem(

@@ -36,10 +36,10 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import BoolArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.data.stack import KernelStack
@@ -49,15 +49,13 @@ from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Band, Distance
 from kernelquilt.mkl.multiclass import BinaryProblem
 
-Floats = NDArray[np.float64]
-
 
 @single_threaded_blas()
 def solve_svm2k(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     *,
-    observed: BoolArray | None = None,
+    observed: Bools | None = None,
     C_a: float | Floats = 1.0,
     C_b: float | Floats = 1.0,
     D: float | Floats = 1.0,
@@ -98,7 +96,7 @@ def solve_svm2k(
     U = np.array([np.broadcast_to(C, n) for C in (C_a, C_b)[: len(K)]]) * observed.T
     cost = np.broadcast_to(np.asarray(D, dtype=np.float64), n)
 
-    def disagreement(used: BoolArray, rows: NDArray[np.intp], size: float) -> Band | Distance:
+    def disagreement(used: Bools, rows: Indices, size: float) -> Band | Distance:
         if eps == 0.0:
             return Distance(used, cost[rows])
         return Band(used, cost[rows], eps, size)
@@ -171,7 +169,7 @@ class SVM2KClassifier(ViewAverageClassifier):
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> X = X.select(["mean", "worst"])
-    >>> bool(kq.SVM2KClassifier(D=0.1).fit(X, y).score(X, y) > 0.9)
+    >>> bool(kq.mkl.SVM2KClassifier(D=0.1).fit(X, y).score(X, y) > 0.9)
     True
     """
 

@@ -39,9 +39,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.weighted_svm import Point, StackSVM
 from kernelquilt.core.weights.alternating import alternate
@@ -51,8 +51,6 @@ from kernelquilt.core.weights.sets import NormBall
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
-
-Floats = NDArray[np.float64]
 
 CLOSED_FORM_FROM = 1.5
 
@@ -75,13 +73,13 @@ def lp_weights(squared_norms: Floats, p: float) -> Floats:
 
 
 def solve_lp_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     *,
     p: float = 2.0,
     C: float | Floats = 1.0,
     margins: Floats | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Bools | None = None,
     tol: float = 1e-3,
     max_iter: int = 200,
     weights: Floats | None = None,

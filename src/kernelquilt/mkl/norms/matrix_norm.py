@@ -49,10 +49,10 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.weighted_svm import StackSVM
 from kernelquilt.mkl.classifier import BaseMKLClassifier
@@ -61,8 +61,6 @@ from kernelquilt.mkl.norms import matrix_norm_descent as descent
 from kernelquilt.mkl.norms.lp import solve_lp_mkl
 from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet
 
-Floats = NDArray[np.float64]
-
 UPDATES = {"exact", "paper_11", "paper_12"}
 RIVAL_TOL = 1e-2  # of the l1-MKL problem that only gives another start
 RIVAL_SOLVES = (3, 4)  # for that problem, and for the descent from there to prove better
@@ -70,14 +68,14 @@ SMALL_GAP = 1e-4  # relative gap that is not worth another start
 
 
 def solve_matrix_norm_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     *,
     r: float = 2.0,
     p: float = 4.0,
     C: float | Floats = 1.0,
     margins: Floats | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Bools | None = None,
     update: str = "exact",
     tol: float = 1e-3,
     max_iter: int = 200,

@@ -22,15 +22,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.weighted_svm import Point, StackSVM
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.newton import FLOOR_SHARE, MAX_FLOOR, line_search
 from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet, log_sum_exp
-
-Floats = NDArray[np.float64]
 
 FLAT_SHARE = 1e-2  # part of the tolerance up to which the weights make no difference
 
@@ -214,9 +212,7 @@ def follow_published(
         point = machine.solve(updated, point, tol)
 
 
-def nonzero_kernels(
-    K: NDArray[np.floating], penalty: Floats, allowed: NDArray[np.bool_] | None
-) -> NDArray[np.bool_]:
+def nonzero_kernels(K: Numbers, penalty: Floats, allowed: Bools | None) -> Bools:
     """Return the allowed kernels that are not zero on the samples with a penalty, if any are.
 
     Parameters

@@ -20,12 +20,10 @@ varies; a grid of them bounds the support from above, and closely.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.weights.sets import Simplex, dual_norm
-
-Floats = NDArray[np.float64]
 
 N_SPLITS = 128  # of q, for the support
 MAX_LOGIT = 18.0  # of the shares of the largest entry in the first and the last split

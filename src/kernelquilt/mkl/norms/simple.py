@@ -37,9 +37,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.weighted_svm import StackSVM
 from kernelquilt.core.weights.newton import newton
@@ -48,8 +48,6 @@ from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.published.cutting_plane import level_method, silp
 from kernelquilt.mkl.norms.published.reduced_gradient import reduced_gradient
-
-Floats = NDArray[np.float64]
 
 SOLVERS: dict[str, Callable[..., Solution]] = {
     "newton": newton,
@@ -60,12 +58,12 @@ SOLVERS: dict[str, Callable[..., Solution]] = {
 
 
 def solve_simple_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     *,
     C: float | Floats = 1.0,
     margins: Floats | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Bools | None = None,
     tol: float = 1e-3,
     max_iter: int = 200,
     solver: str = "newton",

@@ -26,8 +26,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.smo import solve_svm
@@ -35,17 +35,15 @@ from kernelquilt.core.svm.weighted_svm import INNER_SHARE
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 
-Floats = NDArray[np.float64]
-
 
 @single_threaded_blas()
 def solve_uniform_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     *,
     C: float | Floats = 1.0,
     margins: Floats | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Bools | None = None,
     tol: float = 1e-3,
     dual_coef: Floats | None = None,
 ) -> Solution:
@@ -148,7 +146,7 @@ class UniformMKLClassifier(BaseMKLClassifier):
     --------
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
-    >>> bool(kq.UniformMKLClassifier().fit(X, y).score(X, y) > 0.9)
+    >>> bool(kq.mkl.UniformMKLClassifier().fit(X, y).score(X, y) > 0.9)
     True
     """
 

@@ -10,12 +10,10 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.solution import TINY
 from kernelquilt.mkl.per_sample.gating import GatedSVM, GatePoint
-
-Floats = NDArray[np.float64]
 
 REACH = 2.0  # by which a step may move the scores of gates
 SUFFICIENT = 1e-4  # part of the decrease promised by the slope that a step has to bring
@@ -107,7 +105,7 @@ def descend(
 
 
 def random_starts(
-    count: int, features: Floats, allowed: NDArray[np.bool_], rng: np.random.RandomState
+    count: int, features: Floats, allowed: Bools, rng: np.random.RandomState
 ) -> list[Floats]:
     """Draw gate weights that give scores of about unit variance.
 

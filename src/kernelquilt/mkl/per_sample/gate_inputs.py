@@ -8,14 +8,11 @@ training samples, and the embedding uses the kernels that observe a sample.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from kernelquilt._messages import BoolArray
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
-
-Floats = NDArray[np.float64]
 
 CONSTANT = 1e-10  # spread of a column relative to its mean, below which it is rounding
 LOWEST_EIGENVALUE = 1e-6  # relative to the largest, below which a component is rounding
@@ -81,11 +78,11 @@ class KernelFeatures:
 
     coef: Floats
     offset: Floats
-    used: BoolArray
+    used: Bools
 
     @classmethod
     def fit(
-        cls, K: NDArray[np.floating], observed: BoolArray, weight: Floats, n_components: int
+        cls, K: Numbers, observed: Bools, weight: Floats, n_components: int
     ) -> "KernelFeatures":
         """Find the components of training samples with weights (n_train,)."""
         n = len(weight)
@@ -119,7 +116,7 @@ class KernelFeatures:
         coef -= share[:, None] * coef.sum(axis=0)
         return cls(coef / root[:, None], -(centre @ coef), used)
 
-    def projections(self, K: NDArray[np.floating]) -> Floats:
+    def projections(self, K: Numbers) -> Floats:
         """Return the sum of the used kernels (M, n, n_train) times `coef`, shape (n, d)."""
         total = np.zeros((K.shape[1], self.coef.shape[1]))
         for m in np.flatnonzero(self.used):
@@ -134,5 +131,5 @@ class KernelFeatures:
         return features
 
 
-def _root_of_count(observed: BoolArray) -> Floats:
+def _root_of_count(observed: Bools) -> Floats:
     return np.sqrt(np.maximum(observed.sum(axis=1), 1.0))

@@ -18,13 +18,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.svm.weighted_svm import Point, StackSVM
-
-Floats = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 class Gating(NamedTuple):
@@ -38,11 +35,11 @@ class Gating(NamedTuple):
         Returns the derivative by the scores (n, M) from the gates and the derivative by them.
     """
 
-    gates: Callable[[Floats, BoolArray], Floats]
+    gates: Callable[[Floats, Bools], Floats]
     chain: Callable[[Floats, Floats], Floats]
 
 
-def _softmax(scores: Floats, present: BoolArray) -> Floats:
+def _softmax(scores: Floats, present: Bools) -> Floats:
     scores = np.where(present, scores, -np.inf)
     top = scores.max(axis=1, keepdims=True)
     gates = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
@@ -53,7 +50,7 @@ def _softmax_chain(gates: Floats, slopes: Floats) -> Floats:
     return gates * (slopes - np.sum(gates * slopes, axis=1, keepdims=True))
 
 
-def _sigmoid(scores: Floats, present: BoolArray) -> Floats:
+def _sigmoid(scores: Floats, present: Bools) -> Floats:
     return np.where(present, expit(scores), 0.0)
 
 
@@ -118,11 +115,11 @@ class GatedSVM:
 
     def __init__(
         self,
-        K: NDArray[np.floating],
+        K: Numbers,
         y: Floats,
         U: Floats,
         features: Floats,
-        present: BoolArray,
+        present: Bools,
         gating: Gating,
         tol: float,
     ) -> None:

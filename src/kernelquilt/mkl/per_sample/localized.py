@@ -42,12 +42,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import BoolArray, quoted
+from kernelquilt._messages import quoted
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step, warn_unless_settled
 from kernelquilt.core.svm.smo import clearly_negative
@@ -58,8 +58,6 @@ from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.per_sample.gate_descent import descend, random_starts
 from kernelquilt.mkl.per_sample.gate_inputs import KernelFeatures, ViewFeatures
 from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM, GatePoint, gate_scores
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -87,12 +85,12 @@ class LocalizedSolution(Solution):
 
 @single_threaded_blas()
 def solve_localized_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     features: Floats,
     *,
     C: float | Floats = 1.0,
-    observed: BoolArray | None = None,
+    observed: Bools | None = None,
     gating: str = "softmax",
     tol: float = 1e-3,
     outer_tol: float = 1e-4,
@@ -282,7 +280,7 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
     --------
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
-    >>> model = kq.LocalizedMKLClassifier().fit(X, y)
+    >>> model = kq.mkl.LocalizedMKLClassifier().fit(X, y)
     >>> model.gates(X[:5]).sum(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
@@ -398,8 +396,8 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
     def _gate_features(
         self,
         data: MultiView | KernelStack,
-        K: NDArray[np.floating],
-        observed: BoolArray,
+        K: Numbers,
+        observed: Bools,
         weight: Floats,
     ) -> Floats:
         if isinstance(data, KernelStack):

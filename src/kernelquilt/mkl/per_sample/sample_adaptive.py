@@ -58,10 +58,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.mkl.classifier import BaseMKLClassifier
@@ -77,9 +77,6 @@ from kernelquilt.mkl.per_sample.switching import (
     reference_switches,
     switch_count,
 )
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +107,7 @@ class AdaptiveSolution(Solution):
 
 @single_threaded_blas()
 def solve_sample_adaptive_mkl(
-    K: NDArray[np.floating],
+    K: Numbers,
     y: Floats,
     *,
     C: float | Floats = 1.0,
@@ -333,7 +330,7 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> bank = kq.gaussian_bank(4, 0.25, 4, spacing="log")
-    >>> model = kq.SampleAdaptiveMKLClassifier(m0=3, kernels=bank).fit(X, y)
+    >>> model = kq.mkl.SampleAdaptiveMKLClassifier(m0=3, kernels=bank).fit(X, y)
     >>> model.switches_.shape
     (569, 12)
     >>> int((~model.switches_).sum(axis=1).max())

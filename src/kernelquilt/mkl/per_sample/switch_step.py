@@ -17,11 +17,8 @@ by as few swaps as needed.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.intp]
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 
 SLACK = 1e-9  # by which c'h may miss r
 
@@ -30,7 +27,7 @@ def switch_step(
     c: Floats,
     r: Floats,
     reference: Bools,
-    budget: Ints,
+    budget: Indices,
     *,
     previous: Bools,
     available: Bools | None = None,
@@ -73,8 +70,8 @@ def switch_step(
 
 
 def _composition(
-    c: Floats, r: Floats, reference: Bools, others: Bools, budget: Ints
-) -> tuple[Ints, Ints]:
+    c: Floats, r: Floats, reference: Bools, others: Bools, budget: Indices
+) -> tuple[Indices, Indices]:
     """Return how many kernels of the reference and how many others are on, (n,) each.
 
     The smallest sum that can reach r, among equals the one that reaches highest; -1 if none.
@@ -114,7 +111,7 @@ def _top_sums(c: Floats, group: Bools) -> Floats:
     return sums
 
 
-def _highest(priority: Floats, group: Bools, count: Ints) -> Bools:
+def _highest(priority: Floats, group: Bools, count: Indices) -> Bools:
     """Return the `count` members of a group with the highest priority, the first among equals."""
     if count.max(initial=0) <= 0:
         return np.zeros(group.shape, dtype=np.bool_)
@@ -157,9 +154,7 @@ def _swap_until_reached(switches: Bools, c: Floats, r: Floats, groups: tuple[Boo
         rows = rows[np.where(switches[rows], c[rows], 0.0).sum(axis=1) < r[rows] - SLACK]
 
 
-def switched_kernels(
-    K: NDArray[np.floating], switches: Bools, out: NDArray[np.floating]
-) -> NDArray[np.floating]:
+def switched_kernels(K: Numbers, switches: Bools, out: Numbers) -> Numbers:
     """Write the kernels with the switches applied, shape (M, n, n), into `out` and return it."""
     for kernel, on, into in zip(K, switches.T, out, strict=True):
         np.multiply(kernel, on[:, None], out=into)
@@ -167,7 +162,7 @@ def switched_kernels(
     return out
 
 
-def switched_products(K: NDArray[np.floating], b: Floats, switches: Bools, wanted: Bools) -> Floats:
+def switched_products(K: Numbers, b: Floats, switches: Bools, wanted: Bools) -> Floats:
     """Return ``sum_j b_j H_jp K_p(x_j, x_i)`` for all samples, shape (M, n), 0 if not wanted.
 
     The switches of sample i itself are not applied: they are what a switch step looks for.

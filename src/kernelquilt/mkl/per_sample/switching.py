@@ -10,14 +10,11 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.solution import TINY, Solution
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 from kernelquilt.mkl.per_sample.switch_step import switch_step, switched_kernels, switched_products
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 MAX_SOLVES = 200  # cap on the SVM solves of one MKL problem
 LIFT = 0.1  # added in equal parts to the weights that an MKL problem starts from
@@ -47,7 +44,7 @@ class SwitchedProblem(NamedTuple):
         How far they may be from it.
     """
 
-    K: NDArray[np.floating]
+    K: Numbers
     y: Floats
     C: Floats
     observed: Bools
@@ -61,7 +58,7 @@ class SwitchedProblem(NamedTuple):
         return np.where(reference.any(axis=1, keepdims=True), reference, self.observed)
 
     @property
-    def budget(self) -> NDArray[np.intp]:
+    def budget(self) -> Indices:
         """Number of switches of each sample that may differ from the reference, (n,).
 
         A sample that lacks kernels may have too few left for `m0`: one of them stays on.

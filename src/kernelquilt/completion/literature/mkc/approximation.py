@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.combination import Keys, shared_remainder
-from kernelquilt.data.gram import Kernel
 
 
 @dataclass(frozen=True)
@@ -34,15 +33,15 @@ class Approximation:
         Whether its diagonal is 1.
     """
 
-    present: BoolArray
-    coef: FloatArray
-    known: FloatArray
+    present: Bools
+    coef: Floats
+    known: Floats
     whole: Kernel
     unit: bool
 
     @classmethod
     def complete(
-        cls, kernel: Kernel, present: BoolArray, coef: FloatArray, keys: Keys | None
+        cls, kernel: Kernel, present: Bools, coef: Floats, keys: Keys | None
     ) -> "Approximation":
         """Approximate a training kernel (n, n) in place, with diagonal 1 if there are keys."""
         known = kernel[np.ix_(present, present)].astype(np.float64)
@@ -58,8 +57,8 @@ class Approximation:
         return cls(present, coef, known, kernel.copy(), keys is not None)
 
     def complete_rows(
-        self, kernel: Kernel, present: BoolArray, coef: FloatArray, trained: IndexArray
-    ) -> FloatArray:
+        self, kernel: Kernel, present: Bools, coef: Floats, trained: Indices
+    ) -> Floats:
         """Complete rows (n_rows, n) in place; return the diagonal of those that lack the kernel.
 
         Parameters

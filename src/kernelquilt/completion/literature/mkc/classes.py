@@ -40,14 +40,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from kernelquilt._messages import BoolArray, FloatArray
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.literature.mkc.embedding import (
     Embedding,
     EmbeddingCompleter,
     solve_embedding,
 )
 from kernelquilt.completion.literature.mkc.start import draw_basis
-from kernelquilt.data.gram import Kernel
 
 __all__ = ["ApproximationCompletion", "EmbeddingCompletion", "solve_embedding"]
 
@@ -123,7 +122,7 @@ class EmbeddingCompletion(EmbeddingCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.EmbeddingCompletion(tol=1e-3).fit_transform(stack).observed.all()
+    >>> kq.completion.EmbeddingCompletion(tol=1e-3).fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -169,7 +168,7 @@ class EmbeddingCompletion(EmbeddingCompleter):
         self.verbose = verbose
 
     def _solve(
-        self, K: Kernel, observed: BoolArray, sizes: FloatArray, rng: np.random.RandomState
+        self, K: Kernel, observed: Bools, sizes: Floats, rng: np.random.RandomState
     ) -> Embedding:
         if self.sharing == "homogeneous" and self.predict == "between":
             raise ValueError(
@@ -196,7 +195,7 @@ class EmbeddingCompletion(EmbeddingCompleter):
             on_step=self._reporter(),
         )
 
-    def _predictor(self, found: Embedding) -> Callable[[int, BoolArray, BoolArray], FloatArray]:
+    def _predictor(self, found: Embedding) -> Callable[[int, Bools, Bools], Floats]:
         return found.mixed_columns if self.predict == "between" else found.columns
 
 
@@ -242,7 +241,7 @@ class ApproximationCompletion(EmbeddingCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.ApproximationCompletion(tol=1e-3).fit_transform(stack).observed.all()
+    >>> kq.completion.ApproximationCompletion(tol=1e-3).fit_transform(stack).observed.all()
     np.True_
     """
 
@@ -272,7 +271,7 @@ class ApproximationCompletion(EmbeddingCompleter):
         self.verbose = verbose
 
     def _solve(
-        self, K: Kernel, observed: BoolArray, sizes: FloatArray, rng: np.random.RandomState
+        self, K: Kernel, observed: Bools, sizes: Floats, rng: np.random.RandomState
     ) -> Embedding:
         return solve_embedding(
             K,

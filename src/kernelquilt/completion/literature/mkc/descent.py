@@ -13,14 +13,12 @@ what is found is near a stationary point, that of the start.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.completion.literature.mkc.objectives import EmbeddingProblem
 from kernelquilt.completion.literature.proximal import ProximalDescent, add_smoothed_norm
 from kernelquilt.core.lbfgs import LBFGS, SINGLE, Evaluate
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Record = Callable[[float, float], None]
 
 SMOOTHING = 1e-4

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.combination import row_keys, training_places
 from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
 from kernelquilt.completion.literature.learned import LearnedCompleter
@@ -23,7 +23,6 @@ from kernelquilt.completion.literature.mkc.objectives import (
 )
 from kernelquilt.completion.literature.mkc.start import own_start, shared_start
 from kernelquilt.completion.transfer_regression import solve_transfer
-from kernelquilt.data.gram import Kernel
 
 OnStep = Callable[[int, CompletionStep], None] | None
 
@@ -43,23 +42,23 @@ class Embedding(NamedTuple):
         Objective, and its mean relative decrease over the last ten iterations.
     """
 
-    weights: tuple[FloatArray, ...]
-    basis: tuple[IndexArray, ...]
-    between: FloatArray
+    weights: tuple[Floats, ...]
+    basis: tuple[Indices, ...]
+    between: Floats
     history: tuple[CompletionStep, ...]
 
     @property
-    def selected(self) -> list[IndexArray]:
+    def selected(self) -> list[Indices]:
         """The samples of each basis that have a weight anywhere."""
         return [b[A.any(axis=1)] for b, A in zip(self.basis, self.weights, strict=True)]
 
-    def columns(self, m: int, samples: BoolArray, present: BoolArray) -> FloatArray:
+    def columns(self, m: int, samples: Bools, present: Bools) -> Floats:
         """Return the coefficients (k, n_m) of some samples over those that have kernel m."""
         coef = np.zeros((int(samples.sum()), len(present)))
         coef[:, self.basis[m]] = self.weights[m][:, samples].T
         return coef[:, present]
 
-    def mixed_columns(self, m: int, samples: BoolArray, present: BoolArray) -> FloatArray:
+    def mixed_columns(self, m: int, samples: Bools, present: Bools) -> Floats:
         """Return the same from the weights of the other views, as in (13)."""
         coef = np.zeros((int(samples.sum()), len(present)))
         for s, A, b in zip(self.between[m], self.weights, self.basis, strict=True):
@@ -69,16 +68,16 @@ class Embedding(NamedTuple):
 
 def solve_embedding(
     K: Kernel,
-    observed: BoolArray,
+    observed: Bools,
     *,
     lam1: float = 0.1,
     lam2: float = 0.1,
     coupling: str = "weights",
     between: str = "observed",
     self_weights: bool = True,
-    basis: list[IndexArray] | None = None,
-    start: list[FloatArray] | str = "transfer",
-    sizes: FloatArray | None = None,
+    basis: list[Indices] | None = None,
+    start: list[Floats] | str = "transfer",
+    sizes: Floats | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
     random_state: Any = None,
@@ -176,11 +175,11 @@ class EmbeddingCompleter(LearnedCompleter):
 
     @abstractmethod
     def _solve(
-        self, K: Kernel, observed: BoolArray, sizes: FloatArray, rng: np.random.RandomState
+        self, K: Kernel, observed: Bools, sizes: Floats, rng: np.random.RandomState
     ) -> Embedding:
         """Return the embedding of kernels (M, n, n) in units of `sizes` (M,)."""
 
-    def _learn(self, K: Kernel, observed: BoolArray, sizes: FloatArray) -> list[FloatArray]:
+    def _learn(self, K: Kernel, observed: Bools, sizes: Floats) -> list[Floats]:
         found = self._solve(K, observed, sizes, check_random_state(self.random_state))
         self._mix(found.between, observed)
         known = np.flatnonzero(self.training_rows_.observed.any(axis=1))
@@ -196,10 +195,10 @@ class EmbeddingCompleter(LearnedCompleter):
             for m, present in enumerate(observed.T)
         ]
 
-    def _predictor(self, found: Embedding) -> Callable[[int, BoolArray, BoolArray], FloatArray]:
+    def _predictor(self, found: Embedding) -> Callable[[int, Bools, Bools], Floats]:
         return found.columns
 
-    def _combine(self, K: Kernel, observed: BoolArray, coefs: list[FloatArray]) -> None:
+    def _combine(self, K: Kernel, observed: Bools, coefs: list[Floats]) -> None:
         self._approximations: list[Approximation] = []
         if self.exact_observed:
             super()._combine(K, observed, coefs)
@@ -209,9 +208,7 @@ class EmbeddingCompleter(LearnedCompleter):
             alike = coef[training_places(self._keys, self._keys)]
             self._approximations.append(Approximation.complete(kernel, present, alike, keys))
 
-    def _complete_rows(
-        self, K: Kernel, observed: BoolArray, diag: FloatArray | None
-    ) -> FloatArray | None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         if self.exact_observed:
             return super()._complete_rows(K, observed, diag)
         trained = training_places(row_keys(K, observed), self._keys)

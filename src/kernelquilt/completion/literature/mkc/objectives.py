@@ -22,16 +22,11 @@ needs no memory worth mention. For a single view there is no coupling.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.weights.small_qp import simplex_least_squares
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 
 ENTRIES = 2**19  # of all views held at a time where they are coupled
 RIDGES = (0.01, 1.0)  # least and largest mu, for kernels with diagonals about 1
@@ -73,7 +68,7 @@ class EmbeddingProblem:
 
     def __init__(
         self,
-        K: NDArray[Any],
+        K: Array,
         observed: Bools,
         basis: list[Indices],
         lam1: float,
@@ -209,7 +204,7 @@ class HeterogeneousProblem(EmbeddingProblem):
 
     def __init__(
         self,
-        K: NDArray[Any],
+        K: Array,
         observed: Bools,
         basis: list[Indices],
         lam1: float,

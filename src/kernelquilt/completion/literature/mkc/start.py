@@ -15,18 +15,15 @@ on the other samples in the sum of the kernels that they have.
 
 import numpy as np
 
-from kernelquilt._messages import BoolArray, FloatArray, IndexArray
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.linalg import inverse_of
 from kernelquilt.completion.transfer_regression import Transfer
-from kernelquilt.data.gram import Kernel
 
 _DELTA = 1e-6
 _EPS = 0.1
 
 
-def draw_basis(
-    observed: BoolArray, n_basis: int | None, rng: np.random.RandomState
-) -> list[IndexArray]:
+def draw_basis(observed: Bools, n_basis: int | None, rng: np.random.RandomState) -> list[Indices]:
     """Return the basis of each view: what it observes of a random choice of samples.
 
     Parameters
@@ -48,14 +45,14 @@ def draw_basis(
 
 def own_start(
     K: Kernel,
-    observed: BoolArray,
-    basis: list[IndexArray],
+    observed: Bools,
+    basis: list[Indices],
     transfer: Transfer,
     *,
     init: str,
     self_weights: bool,
     rng: np.random.RandomState,
-) -> list[FloatArray]:
+) -> list[Floats]:
     """Return weights (b_m, n) of each view to start from.
 
     Parameters
@@ -89,7 +86,7 @@ def own_start(
     return starts
 
 
-def _projected(kernel: Kernel, present: BoolArray, basis: IndexArray, A: FloatArray) -> FloatArray:
+def _projected(kernel: Kernel, present: Bools, basis: Indices, A: Floats) -> Floats:
     """Return the weights (b, k) of the basis that are nearest to weights A (n_m, k) of all."""
     if len(basis) == len(A):
         return A
@@ -101,14 +98,14 @@ def _projected(kernel: Kernel, present: BoolArray, basis: IndexArray, A: FloatAr
 
 def shared_start(
     K: Kernel,
-    observed: BoolArray,
-    basis: list[IndexArray],
-    sizes: FloatArray,
+    observed: Bools,
+    basis: list[Indices],
+    sizes: Floats,
     *,
     init: str,
     self_weights: bool,
     rng: np.random.RandomState,
-) -> FloatArray:
+) -> Floats:
     """Return weights (b, n) shared by all views to start from, b the size of all bases together.
 
     Parameters

@@ -38,17 +38,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import TINY, Solution, Step
 from kernelquilt.core.svm.weighted_svm import Point, StackSVM
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.sets import LP_OPTIONS, Simplex
 from kernelquilt.core.weights.small_qp import solve_qp
-
-Floats = NDArray[np.float64]
 
 LEVEL = 0.5  # between the lower bound (0) and the best value (1)
 SAME = 1e-13  # weights that differ by no more are the same

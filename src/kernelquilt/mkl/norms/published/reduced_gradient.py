@@ -31,15 +31,13 @@ References
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
 from kernelquilt.core.svm.weighted_svm import Point, StackSVM
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.sets import Simplex
-
-Floats = NDArray[np.float64]
 
 SMALLEST_WEIGHT = 1e-8
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
@@ -189,7 +187,7 @@ class _Search:
         return self.certificate.solution(self.best)
 
 
-def _direction(u: Floats, gradient: Floats, allowed: NDArray[np.bool_], base: int) -> Floats:
+def _direction(u: Floats, gradient: Floats, allowed: Bools, base: int) -> Floats:
     """Return the reduced-gradient direction with the given base variable."""
     direction = gradient[base] - gradient
     direction[~allowed | ((u <= 0.0) & (direction < 0.0))] = 0.0

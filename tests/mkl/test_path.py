@@ -1,0 +1,186 @@
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import kernelquilt as kq
+
+CS = [0.1, 1.0, 10.0]
+FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
+CLASSIFIERS = [
+    kq.mkl.UniformMKLClassifier(tol=1e-6),
+    kq.ObservedFractionMKLClassifier(tol=1e-6),
+    kq.SimpleMKLClassifier(tol=1e-6),
+    kq.LpMKLClassifier(p=1.2, tol=1e-6),
+    kq.LpMKLClassifier(p=2.0, tol=1e-6),
+    kq.ConvexAbsentMKLClassifier(tol=1e-6),
+    kq.mkl.LocalizedMKLClassifier(tol=1e-6),
+    kq.mkl.SampleAdaptiveMKLClassifier(m0=2, tol=1e-6),
+]
+every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=str)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    X, y = kq.datasets.make_multiview(120, 4, relevance=[1, 0.7, 0.3, 0], random_state=0)
+    return kq.datasets.make_absent(X, 0.3, random_state=0), y
+
+
+@every_classifier
+def test_path_equals_independent_fits(classifier, samples):
+    X, y = samples
+    models = kq.mkl_path(classifier, X, y, Cs=CS)
+    for C, model in zip(CS, models, strict=True):
+        alone = type(classifier)(**{**classifier.get_params(), "C": C}).fit(X, y)
+        assert model.C == C
+        assert model.converged_
+        assert model.objective_ == pytest.approx(alone.objective_, rel=2e-6)
+        np.testing.assert_allclose(
+            model.decision_function(X), alone.decision_function(X), atol=2e-2
+        )
+        assert (model.predict(X) == alone.predict(X)).mean() > 0.98
+    assert not hasattr(classifier, "dual_coef_")
+
+
+def test_path_over_p_and_c(samples):
+    X, y = samples
+    models = kq.mkl_path(kq.LpMKLClassifier(tol=1e-6), X, y, Cs=CS, ps=[1.0, 1.3, 3.0])
+    assert [(model.p, model.C) for model in models] == [(p, C) for p in (1.0, 1.3, 3.0) for C in CS]
+    for model in models:
+        alone = kq.LpMKLClassifier(model.C, p=model.p, tol=1e-6).fit(X, y)
+        assert model.objective_ == pytest.approx(alone.objective_, rel=2e-6)
+
+
+@pytest.mark.parametrize("weights", ["per_class", "shared"])
+def test_multi_class_path(weights):
+    X, y = kq.datasets.make_multiview(90, 3, n_classes=3, random_state=0)
+    models = kq.mkl_path(kq.LpMKLClassifier(weights=weights, tol=1e-6), X, y, Cs=CS)
+    alone = kq.LpMKLClassifier(CS[-1], weights=weights, tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(models[-1].objective_, alone.objective_, rtol=2e-6)
+
+
+def test_sparse_starts_do_not_stop_the_descent():
+    """A start at a vertex may lie on a kink, where no direction seems to lead down."""
+    X, y = kq.datasets.load_example("digits")
+    chosen = (y == 4) | (y == 9)
+    X = kq.ViewTransformer(StandardScaler()).fit_transform(X[chosen])
+    stack = kq.ViewKernels(kq.gaussian_bank(20, spacing="log")).fit_transform(X.select(["pixels"]))
+    for models in (
+        kq.mkl_path(kq.SimpleMKLClassifier(), stack, y[chosen], Cs=2.0 ** np.arange(7, -2, -1)),
+        kq.mkl_path(kq.SimpleMKLClassifier(), stack, y[chosen], Cs=2.0 ** np.arange(-1, 8)),
+    ):
+        assert all(model.converged_ for model in models)
+
+
+def test_warm_starts_save_most_of_the_iterations():
+    X, y = kq.datasets.load_example("wdbc")
+    X = kq.ViewTransformer(StandardScaler()).fit_transform(X)
+    stack = kq.ViewKernels(kq.gaussian_bank(6, 2**-3, 2**3, spacing="log")).fit_transform(X)
+    Cs = 2.0 ** np.arange(7, -2, -1)
+    path = kq.mkl_path(kq.LpMKLClassifier(), stack, y, Cs=Cs)
+    alone = [kq.LpMKLClassifier(C).fit(stack, y) for C in Cs]
+    assert sum(m.n_smo_iter_ for m in alone) > 2 * sum(m.n_smo_iter_ for m in path)
+
+
+@every_classifier
+@pytest.mark.parametrize("kind", ["views", "stack", "array", "precomputed"])
+def test_search_equals_grid_search(classifier, kind, samples):
+    X, y = samples
+    parameters = {}
+    if kind == "array":
+        X = np.hstack([X[name] for name in X.names])
+        parameters = {"views": {f"v{k}": range(5 * k, 5 * k + 5) for k in range(4)}}
+    elif kind != "views":
+        X = kq.ViewKernels().fit_transform(X)
+        if kind == "precomputed":
+            K = np.moveaxis(X.gram(), 0, -1).copy()
+            K[~X.observed[:, None] | ~X.observed[None]] = np.nan
+            X, parameters = K, {"kernels": "precomputed"}
+    model = type(classifier)(**{**classifier.get_params(), **parameters})
+    ours = kq.MKLSearchCV(model, {"C": CS}, cv=FOLDS).fit(X, y)
+    theirs = GridSearchCV(model, {"C": CS}, cv=FOLDS).fit(X, y)
+    assert set(ours.cv_results_) >= set(theirs.cv_results_)
+    for name in ("mean_test_score", "std_test_score", "split0_test_score", "rank_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1e-12)
+    assert ours.cv_results_["params"] == theirs.cv_results_["params"]
+    assert ours.best_params_ == theirs.best_params_
+    assert ours.best_score_ == pytest.approx(theirs.best_score_)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-8)
+    assert ours.score(X, y) == theirs.score(X, y)
+
+
+def test_search_in_a_pipeline_and_by_another_score(samples):
+    X, y = samples
+    model = make_pipeline(
+        kq.ViewTransformer(StandardScaler()),
+        kq.ViewKernels(),
+        kq.CentreKernels(),
+        kq.LpMKLClassifier(),
+    )
+    grid = {"lpmklclassifier__C": CS, "lpmklclassifier__p": [1, 2]}
+    ours = kq.MKLSearchCV(model, grid, cv=FOLDS, scoring="roc_auc", n_jobs=2).fit(X, y)
+    theirs = GridSearchCV(model, grid, cv=FOLDS, scoring="roc_auc").fit(X, y)
+    assert ours.best_params_ == theirs.best_params_
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=5e-3
+    )
+    assert ours.score(X, y) == pytest.approx(theirs.score(X, y), abs=1e-9)
+    assert list(ours.classes_) == [0, 1]
+
+
+def test_search_is_an_estimator_itself(samples):
+    X, y = samples
+    search = kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"C": CS}, cv=3)
+    with pytest.raises(NotFittedError):
+        search.predict(X)
+    assert cross_val_score(search, X, y, cv=3).mean() > 0.7
+
+
+def test_search_over_lists_of_grids_and_other_parameters(samples):
+    X, y = samples
+    grid = [{"C": [1.0], "class_weight": [None, "balanced"]}, {"C": CS, "tol": [1e-4]}]
+    search = kq.MKLSearchCV(kq.SimpleMKLClassifier(), grid, cv=3, refit=False).fit(X, y)
+    assert len(search.cv_results_["params"]) == 5
+    assert search.cv_results_["param_tol"].mask.tolist() == [True, True, False, False, False]
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_bad_searches(samples):
+    X, y = samples
+    with pytest.raises(ValueError, match="SVC; use GridSearchCV"):
+        kq.MKLSearchCV(SVC(), {"C": CS}).fit(X, y)
+    with pytest.raises(ValueError, match="the grid has 'kernels'; parameters of kernels"):
+        kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"kernels": ["rbf"]}).fit(X, y)
+    with pytest.raises(ValueError, match="'C' parameter"):
+        kq.mkl_path(kq.SimpleMKLClassifier(), X, y, Cs=[1.0, -1.0])
+    with pytest.raises(ValueError, match="at least one value"):
+        kq.mkl_path(kq.SimpleMKLClassifier(), X, y, Cs=[])
+    with pytest.raises(ValueError, match="Invalid parameter 'p'"):
+        kq.mkl_path(kq.SimpleMKLClassifier(), X, y, Cs=CS, ps=[2.0])
+
+
+def test_path_with_weights_learned_elsewhere(samples):
+    X, y = samples
+    classifier = kq.LpMKLClassifier(p=1.2, C_weights=0.1, tol=1e-6)
+    models = kq.mkl_path(classifier, X, y, Cs=CS)
+    np.testing.assert_allclose(models[-1].weights_, models[0].weights_, atol=1e-4)
+    for C, model in zip(CS, models, strict=True):
+        alone = kq.LpMKLClassifier(C, p=1.2, C_weights=0.1, tol=1e-6).fit(X, y)
+        assert model.objective_ == pytest.approx(alone.objective_, rel=1e-4)
+    grid = {"C": CS, "C_weights": [0.05, 0.5]}
+    ours = kq.MKLSearchCV(kq.SimpleMKLClassifier(tol=1e-6), grid, cv=FOLDS).fit(X, y)
+    theirs = GridSearchCV(kq.SimpleMKLClassifier(tol=1e-6), grid, cv=FOLDS).fit(X, y)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=0.02
+    )
+
+
+@pytest.mark.parametrize(
+    "other", [make_pipeline(StandardScaler(), kq.SimpleMKLClassifier()), kq.mkl.CCAFusion()]
+)
+def test_path_of_another_estimator_is_refused(samples, other):
+    with pytest.raises(ValueError, match="MKLSearchCV takes pipelines"):
+        kq.mkl_path(other, *samples, Cs=CS)

@@ -1,0 +1,96 @@
+"""Late fusion, exact and with landmarks."""
+
+import numpy as np
+import pytest
+
+import kernelquilt as kq
+from kernelquilt.quilt.ridge_classifier import Targets, class_targets
+from kernelquilt.quilt.view_ridge import fit_landmark_machine, fit_view_machine
+
+
+def targets_of(codes, weight=None):
+    weight = np.ones(len(codes)) if weight is None else weight
+    return Targets(class_targets(codes, codes.max() + 1), codes, weight, weight)
+
+
+def test_all_samples_as_landmarks_are_the_exact_machine():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((50, 4))
+    codes = rng.integers(0, 3, 50)
+    kernel = kq.kernels.MedianGaussian().fit(A)(A)
+    targets = targets_of(codes, rng.uniform(0.5, 3.0, 50))
+    rows = np.arange(50)
+    exact = fit_view_machine(kernel, rows, targets)
+    landmarks = fit_landmark_machine(kernel, rows, rows, targets)
+    assert landmarks.fit.lam == exact.fit.lam
+    np.testing.assert_allclose(landmarks.fit.loo, exact.fit.loo, atol=1e-5)
+    new = kq.kernels.MedianGaussian().fit(A)(rng.standard_normal((7, 4)), A)
+    np.testing.assert_allclose(landmarks.scores(new), exact.scores(new), atol=1e-5)
+
+
+def test_landmarks_cost_little_accuracy_and_are_reproducible():
+    X, y = kq.datasets.make_multiview(600, 3, n_classes=3, random_state=0)
+    X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    train, test = np.arange(400), np.arange(400, 600)
+    exact = kq.LateFusionClassifier(1000).fit(X[train], y[train])
+    one, two = (
+        kq.LateFusionClassifier(60, random_state=3, n_jobs=n_jobs).fit(X[train], y[train])
+        for n_jobs in (None, 2)
+    )
+    np.testing.assert_array_equal(one.predict_proba(X[test]), two.predict_proba(X[test]))
+    assert [len(machine.rows) for machine in one.machines_] == [60, 60, 60]
+    assert one.score(X[test], y[test]) > exact.score(X[test], y[test]) - 0.04
+
+
+def test_a_stack_and_its_views_give_the_same_landmarks_and_scores():
+    X, y = kq.datasets.make_multiview(120, 2, random_state=1)
+    X = kq.datasets.make_absent(X, 0.3, random_state=1)
+    stack = kq.ViewKernels("median_gaussian").fit_transform(X)
+    one = kq.LateFusionClassifier(30, random_state=0).fit(X, y)
+    other = kq.LateFusionClassifier(30, random_state=0).fit(stack, y)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(stack), atol=1e-8)
+
+
+def test_score_is_made_of_the_views_that_a_sample_has():
+    X, y = kq.datasets.make_multiview(80, 3, n_classes=3, random_state=2)
+    model = kq.LateFusionClassifier().fit(X, y)
+    total = np.tile(model.stack_.bias, (80, 1))
+    for name, machine, weight in zip(X.names, model.machines_, model.reliability_, strict=True):
+        function = kq.kernels.MedianGaussian().fit(X[name])
+        total += weight * machine.scores(function(X[name], X[name]))
+    total -= np.log(np.exp(total).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(model.decision_function(X), total, atol=1e-9)
+    gone = kq.MultiView({name: np.full_like(X[name], np.nan) for name in X.names})
+    bias = np.exp(model.stack_.bias)
+    np.testing.assert_allclose(model.predict_proba(gone)[0], bias / bias.sum())
+
+
+def test_useful_views_are_more_reliable():
+    X, y = kq.datasets.make_multiview(200, 3, relevance=[2.0, 0.5, 0.0], random_state=0)
+    model = kq.LateFusionClassifier().fit(X, y)
+    assert model.view_loo_score_.argmax() == 0
+    assert model.reliability_[0] > 2 * model.reliability_[2]
+
+
+def test_an_asymmetric_kernel_is_refused():
+    K = np.random.default_rng(0).standard_normal((1, 20, 20))
+    with pytest.raises(ValueError, match="not symmetric"):
+        kq.LateFusionClassifier().fit(kq.KernelStack(K), np.arange(20) % 2)
+    with pytest.raises(ValueError, match="square"):
+        kq.LateFusionClassifier().fit(kq.KernelStack(K[:, :, :5]), np.arange(20) % 2)
+
+
+def test_views_of_too_few_samples_are_named():
+    X, y = kq.datasets.make_multiview(30, 3, random_state=0)
+    observed = np.ones((30, 3), dtype=bool)
+    observed[2:, 1] = False
+    data = kq.MultiView({name: X[name] for name in X.names}, observed)
+    with pytest.warns(UserWarning, match=r"1 of 3 kernels.*less than 3.*\(2\)") as caught:
+        model = kq.LateFusionClassifier().fit(data, y)
+    assert [each.filename for each in caught] == [__file__]
+    assert model.machines_[1] is None
+    assert model.reliability_[1] == 0
+    few = np.repeat(np.eye(3, dtype=bool), 2, axis=0)
+    data = kq.MultiView({name: X[name][:6] for name in X.names}, few)
+    with pytest.raises(ValueError, match=r"at least 3 training samples have.*at most 2"):
+        kq.LateFusionClassifier().fit(data, [0, 1] * 3)
