@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from numpydoc.docscrape import NumpyDocString
-from sklearn.base import BaseEstimator
 
 import kernelquilt as kq
+from discovery import estimators, public
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(kq.__file__).parent
@@ -74,14 +74,15 @@ def test_examples_in_docstrings(module):
 
 
 def public_callables():
-    for name in kq.__all__:
-        thing = getattr(kq, name)
-        if inspect.isclass(thing) or inspect.isfunction(thing):
-            yield pytest.param(thing, id=name)
-            if inspect.isclass(thing):
-                for method, function in inspect.getmembers(thing, inspect.isfunction):
-                    if not method.startswith("_") and function.__module__.startswith("kernelquilt"):
-                        yield pytest.param(function, id=f"{name}.{method}")
+    for name, thing in public().items():
+        yield pytest.param(thing, id=name)
+        if inspect.isclass(thing):
+            for method, value in inspect.getmembers(thing):
+                ours = (inspect.isfunction(value) or inspect.ismethod(value)) and (
+                    value.__module__.startswith("kernelquilt")
+                )
+                if ours and not method.startswith("_"):
+                    yield pytest.param(value, id=f"{name}.{method}")
 
 
 @pytest.mark.parametrize("thing", list(public_callables()))
@@ -90,26 +91,20 @@ def test_docstring_lists_the_parameters(thing):
     assert text, "no docstring"
     if "whose parameters and attributes it has" in " ".join(text.split()):
         return
+    page = NumpyDocString(text)
+    # the parameters of a record are its attributes
+    record = hasattr(thing, "__dataclass_fields__") or hasattr(thing, "_fields")
     documented = {
         name.strip().lstrip("*")
-        for entry in NumpyDocString(text)["Parameters"]
+        for entry in page["Parameters"] + (page["Attributes"] if record else [])
         for name in entry.name.split(",")
     }
-    if hasattr(thing, "__dataclass_fields__"):
-        documented |= {entry.name for entry in NumpyDocString(text)["Attributes"]}
     expected = {name for name in inspect.signature(thing).parameters if name[0] != "_"}
     expected -= {"self", "cls"}
     assert expected <= documented, f"undocumented: {sorted(expected - documented)}"
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        pytest.param(thing, id=name)
-        for name in kq.__all__
-        if inspect.isclass(thing := getattr(kq, name)) and issubclass(thing, BaseEstimator)
-    ],
-)
+@pytest.mark.parametrize("estimator", estimators())
 def test_only_the_first_parameter_is_positional(estimator):
     kinds = [p.kind for p in inspect.signature(estimator).parameters.values()]
     # a search has two, as scikit-learn's have: what to tune, and over which values
