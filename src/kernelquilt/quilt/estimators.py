@@ -50,7 +50,7 @@ class QuiltClassifier(QuiltDoor, BaseRidgeClassifier):
         n_passes=2, constant=0)``.
     pattern : bool, default=False
         Whether one more machine learns from which views a sample has: for absence that depends
-        on the class, as it will for new samples.
+        on what is predicted, as it will for new samples.
     class_weight : dict, "balanced" or None, default=None
         Factors on the losses by class.
     max_memory : float, default=4.0
@@ -167,7 +167,8 @@ class QuiltRegressor(QuiltDoor, RegressorMixin, BaseEstimator):
     completion : completer or None, default=None
         What fills absent kernels, as in `QuiltClassifier`.
     pattern : bool, default=False
-        Whether one more machine learns from which views a sample has.
+        Whether one more machine learns from which views a sample has: for absence that depends
+        on what is predicted, as it will for new samples.
     max_memory : float, default=4.0
         GiB above which fitting is refused.
     n_jobs : int or None, default=None
