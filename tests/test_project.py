@@ -9,16 +9,19 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tokenize
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from numpydoc.docscrape import NumpyDocString
 
 import kernelquilt as kq
-from discovery import estimators, public
+from discovery import FAMILIES, estimators, public
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(kq.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
 MODULES = sorted(info.name for info in pkgutil.walk_packages(kq.__path__, "kernelquilt."))
 
 # a folder is a layer: it may import from those further down and from itself
@@ -65,6 +68,61 @@ def test_layers_point_down(module):
         for depth, part in enumerate(parts[2:], start=2):
             private = part.startswith("_") and tuple(parts[:depth]) != folder
             assert not private, f"{module} imports {name}, which is private to another folder"
+
+
+def test_the_tree_can_be_seen_at_a_glance():
+    for folder in {path.parent for path in SOURCES}:
+        modules = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+        most = 4 if folder == PACKAGE else 16
+        assert len(modules) <= most, f"{folder.relative_to(PACKAGE.parent)}: {len(modules)} modules"
+
+
+@pytest.mark.parametrize("estimator", estimators())
+def test_at_most_two_of_our_classes_stand_above_an_estimator(estimator):
+    above = [
+        each.__name__ for each in estimator.__mro__[1:] if each.__module__.startswith("kernelquilt")
+    ]
+    assert len(above) <= 2, f"above {estimator.__name__}: {above}"
+
+
+def test_every_estimator_is_exported_by_its_family():
+    exported = public().values()
+    for name in MODULES:
+        if name.split(".")[1] not in FAMILIES:
+            continue
+        for thing in vars(importlib.import_module(name)).values():
+            ours = inspect.isclass(thing) and thing.__module__ == name
+            if ours and not inspect.isabstract(thing) and hasattr(thing, "get_params"):
+                assert thing in exported, f"{name}.{thing.__name__} is in no __all__"
+
+
+def test_every_type_alias_is_defined_once():
+    defined = defaultdict(list)
+    for path in SOURCES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                # such as OnStep; what is all capitals is a constant
+                if re.fullmatch("_?[A-Z][a-z][A-Za-z]*", name):
+                    defined[name].append(str(path.relative_to(PACKAGE)))
+    assert "Floats" in defined
+    assert not {name: paths for name, paths in defined.items() if len(paths) > 1}
+
+
+def test_warnings_find_the_line_of_the_user_by_themselves():
+    counted = [path for path in SOURCES if "stacklevel=" in path.read_text()]
+    assert counted == [PACKAGE / "_messages.py"], "use warn_user of _messages"
+
+
+@pytest.mark.parametrize("metaphor", ["door", "machine"])
+def test_no_metaphors_in_names(metaphor):
+    found = set()
+    for path in SOURCES:
+        with path.open("rb") as file:
+            tokens = list(tokenize.tokenize(file.readline))
+        names = {path.stem} | {each.string for each in tokens if each.type == tokenize.NAME}
+        found |= {f"{path.name}: {name}" for name in names if metaphor in name.lower()}
+    assert not found
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -132,13 +190,12 @@ def test_examples_of_the_docs_run(page, tmp_path):
         subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=300)
 
 
-def test_readme_names_every_classifier_and_both_commands():
+def test_readme_names_every_estimator_and_both_commands():
     text = (ROOT / "README.md").read_text()
     assert "make demo" in text
     assert "make test" in text
-    for name in kq.__all__:
-        if name.endswith("Classifier"):
-            assert f"`{name}`" in text, f"{name} is not in the method table"
+    for estimator in estimators():
+        assert f"`{estimator.__name__}`" in text, f"{estimator.__name__} is not in the README"
 
 
 def test_importing_the_package_loads_no_compiler_and_no_optional_package():
