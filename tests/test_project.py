@@ -26,15 +26,15 @@ MODULES = sorted(info.name for info in pkgutil.walk_packages(kq.__path__, "kerne
 
 # a folder is a layer: it may import from those further down and from itself
 LAYERS = [
-    {"cli"},
-    {"experiments"},
-    {"inspection"},
-    {"quilt"},
-    {"mkl", "completion", "datasets", "bounds"},
-    {"kernels", "metrics"},
-    {"data"},
-    {"core"},
-    {"_messages", "_typing"},
+    ["cli"],
+    ["experiments"],
+    ["inspection"],
+    ["quilt"],
+    ["mkl", "completion", "datasets", "bounds"],
+    ["kernels", "metrics"],
+    ["data"],
+    ["core"],
+    ["_messages", "_typing"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SEPARATE = [("mkl", "completion"), ("mkl", "datasets"), ("completion", "datasets")]
@@ -75,6 +75,18 @@ def test_the_tree_can_be_seen_at_a_glance():
         modules = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
         most = 4 if folder == PACKAGE else 16
         assert len(modules) <= most, f"{folder.relative_to(PACKAGE.parent)}: {len(modules)} modules"
+
+
+def test_the_map_shows_every_folder_and_layer():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    tree = text.partition("src/kernelquilt/\n")[2].partition("tests/")[0]
+    shown = re.findall(r"^ +(\w+/|\w+\.py) ", tree, flags=re.MULTILINE)
+    folders = {f"{path.parent.name}/" for path in SOURCES if path.parent != PACKAGE}
+    assert sorted(shown) == sorted(folders | {path.name for path in PACKAGE.glob("*.py")})
+    figure = (ROOT / "docs" / "layers.svg").read_text()
+    assert re.findall('class="name".*>(.*)<', figure) == [
+        each for layer in LAYERS for each in layer
+    ]
 
 
 @pytest.mark.parametrize("estimator", estimators())
