@@ -168,7 +168,14 @@ def test_cross_validation(predictor, kind, samples):
     assert scores.shape == (3,)
     # localized MKL learns too much from 60 samples
     assert scores.mean() > (0.6 if isinstance(predictor, kq.mkl.LocalizedMKLClassifier) else 0.7)
-    assert cross_val_predict(model, data, y, cv=folds).shape == y.shape
+
+
+@every_predictor
+@pytest.mark.parametrize("kind", ["views", "stack"])
+def test_predictions_of_folds(predictor, kind, samples):
+    X, y = samples[0][::2], targets(predictor, samples[1][::2])
+    data, _ = as_input(kind, X)
+    assert cross_val_predict(clone(predictor), data, y, cv=3).shape == y.shape
 
 
 def visible(output, rows):
@@ -233,7 +240,10 @@ def test_grid_search(classifier, kind, samples):
 @every_classifier
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_meta_estimators(classifier, kind, samples):
+    # three classes of one kind of input, two of the others
     X, y = samples
+    if kind != "array":
+        X, y = X[y != "y"], y[y != "y"]
     data, parameters = as_input(kind, X)
     model = classifier(**parameters)
     calibrated = CalibratedClassifierCV(model, cv=3, ensemble=False).fit(data, y)
