@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.solution import Solution
 from kernelquilt.core.svm.weighted_svm import StackSVM
 from kernelquilt.core.weights.certificate import Certificate
+from kernelquilt.data.labels import Labels
+from kernelquilt.kernels.inputs import KernelInput
 
 
 class Start(NamedTuple):
@@ -40,7 +42,7 @@ class BinaryProblem(NamedTuple):
         How often each sample counts in a mean over the samples, 0 for those left out.
     start : Start
         Where the solver may start.
-    features : object, or None
+    extra : object, or None
         What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
     """
 
@@ -50,7 +52,7 @@ class BinaryProblem(NamedTuple):
     C: Floats
     sample_weight: Floats
     start: Start = Start(None, None)
-    features: Any = None
+    extra: Any = None
 
     @property
     def allowed(self) -> Bools:
@@ -64,26 +66,20 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
+    input : KernelInput
+        What a classifier holds of the samples.
     K : ndarray of shape (M, n, n)
         Kernels, zero where absent.
-    observed : ndarray of shape (n, M), bool
-        True where a kernel observes a sample.
-    classes : ndarray of shape (n_classes,)
-        Class labels.
-    codes : ndarray of shape (n,)
-        Position of the label of each sample in `classes`.
-    sample_weight : ndarray of shape (n,)
-        Weight of each sample, 0 for those without any view.
-    features : object, or None
-        What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
+    labels : Labels
+        Classes and weights, 0 for samples without any view.
+    extra : object, or None
+        As in `BinaryProblem`.
     """
 
+    input: KernelInput
     K: Numbers
-    observed: Bools
-    classes: Array
-    codes: Indices
-    sample_weight: Floats
-    features: Any = None
+    labels: Labels
+    extra: Any = None
 
 
 def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:

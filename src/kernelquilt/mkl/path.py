@@ -85,17 +85,16 @@ def path_fits(
 ) -> Iterator[tuple[BaseMKLClassifier, float]]:
     """Yield a fitted model and its seconds for each candidate, each started from the one before."""
     _check_classifier(estimator)
-    door = clone(estimator)
-    door._validate_params()
+    first = clone(estimator)
+    first._validate_params()
     begun = time.perf_counter()
     with single_threaded_blas():
-        data = door._prepare(X, y, sample_weight)
-    learned = {name: value for name, value in vars(door).items() if name.endswith("_")}
+        data = first._prepare(X, y, sample_weight)
     last: tuple[Mapping[str, Any], list[Solution]] | None = None
     for candidate in grid:
         model = clone(estimator).set_params(**candidate)
         model._validate_params()
-        vars(model).update(learned)
+        model._take(data)
         starts = None if last is None else _starts(*last, candidate)
         with single_threaded_blas():
             solutions = model._solve_and_store(data, starts)

@@ -23,8 +23,8 @@ from kernelquilt.core.svm.combined_kernel import diagonals
 from kernelquilt.core.svm.weighted_svm import Point
 
 
-class StackRidge:
-    """Kernel ridge regression as the machine inside a solver over kernel weights.
+class WeightedRidge:
+    """Kernel ridge regression as the ridge inside a solver over kernel weights.
 
     Parameters
     ----------

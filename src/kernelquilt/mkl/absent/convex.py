@@ -334,7 +334,7 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         coef = self.dual_coef_.reshape(len(self.intercept_), *self.dual_coef_.shape[-2:])
         needed = np.asarray(coef.any(axis=(0, 2)))
         scores = np.tile(self.intercept_, (len(rows), 1))
-        kernels = self._kernels_of(rows, needed)
+        kernels = self.input_.kernels(rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
             scores += kernel @ coef[:, m].T
         return scores

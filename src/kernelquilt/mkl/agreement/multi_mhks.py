@@ -179,7 +179,7 @@ class MultiKernelMHKSClassifier(MHKSClassifier):
         if self.solver == "joint":
             return self._by_newton(problem, self.lam, on_step)
         return solve_ho_kashyap(
-            problem.features,
+            problem.extra,
             problem.y,
             c=self.c,
             lam=self.lam,

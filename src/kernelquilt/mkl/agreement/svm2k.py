@@ -42,8 +42,7 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
 from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Band, Distance
@@ -209,15 +208,14 @@ class SVM2KClassifier(ViewAverageClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _training_stack(self, data: MultiView | KernelStack, weight: Floats) -> KernelStack:
-        stack = super()._training_stack(data, weight)
-        if len(stack.names) > 2:
+    def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
+        held = super()._fit_input(data, weight)
+        if len(held.names) > 2:
             raise ValueError(
-                f"SVM2KClassifier joins two kernels, got {len(stack.names)} of {len(stack)} "
-                f"samples: {quoted(stack.names)}; choose two of them, or use "
-                "MultiViewSVMClassifier"
+                f"SVM2KClassifier joins two kernels, got {len(held.names)} of {len(data)} "
+                f"samples: {quoted(held.names)}; choose two of them, or use MultiViewSVMClassifier"
             )
-        return stack
+        return held
 
     def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
         solution = solve_svm2k(

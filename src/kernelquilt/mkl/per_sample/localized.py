@@ -46,17 +46,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step, warn_unless_settled
 from kernelquilt.core.svm.smo import clearly_negative
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.inputs import KernelInput, Samples, without_view
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import BinaryProblem
+from kernelquilt.mkl.multiclass import BinaryProblem, Prepared
 from kernelquilt.mkl.per_sample.gate_descent import descend, random_starts
-from kernelquilt.mkl.per_sample.gate_inputs import KernelFeatures, ViewFeatures
+from kernelquilt.mkl.per_sample.gate_inputs import GateInputs, KernelFeatures, ViewFeatures
 from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM, GatePoint, gate_scores
 
 
@@ -351,16 +349,15 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         """
         check_is_fitted(self, "gate_weights_")
         no_scores = np.zeros((0, *self.training_gates_.shape[-2:]))
-        gates, _ = self._gates_and_parts(self._check_rows(X), no_scores)
+        gates, _ = self._gates_and_parts(self.input_.rows(self, X), no_scores)
         return gates[0] if self.gate_weights_.ndim == 2 else gates
 
     def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
         # a path ignores where its neighbour ended: it would decide which minimum is found
-        assert problem.features is not None
         return solve_localized_mkl(
             problem.K,
             problem.y,
-            problem.features,
+            problem.extra.of_training,
             C=problem.C,
             observed=problem.observed,
             gating=self.gating,
@@ -372,41 +369,22 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
             on_step=on_step,
         )
 
-    def _training_stack(self, data: MultiView | KernelStack, weight: Floats) -> KernelStack:
-        if self.gating_view is None:
-            return super()._training_stack(data, weight)
-        if isinstance(data, KernelStack):
-            raise ValueError(
-                f"gating_view={self.gating_view!r} names a view, but X holds {data.shape[1]} "
-                "kernels; give views, or leave gating_view None"
-            )
-        if self.gating_view not in data.names:
-            raise ValueError(
-                f"gating_view={self.gating_view!r} is not among the {len(data.names)} views "
-                f"{quoted(data.names)}"
-            )
-        others = [name for name in data.names if name != self.gating_view]
-        if not others:
-            raise ValueError(
-                f"gating_view={self.gating_view!r} is the only view, which leaves no view for the "
-                "kernels; give it twice under two names, or leave gating_view None"
-            )
-        return super()._training_stack(data.select(others), weight)
+    def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
+        if self.gating_view is not None:
+            data = without_view(data, self.gating_view, "gating_view")
+        return super()._fit_input(data, weight)
 
-    def _gate_features(
-        self,
-        data: MultiView | KernelStack,
-        K: Numbers,
-        observed: Bools,
-        weight: Floats,
-    ) -> Floats:
-        if isinstance(data, KernelStack):
-            embedding = KernelFeatures.fit(K, observed, weight, self.n_components)
-            self.gate_features_: Any = embedding
-            return embedding.of_samples(data, embedding.projections(K))
+    def _extra(self, held: KernelInput, data: Any, K: Numbers, weight: Floats) -> GateInputs:
+        if held.views is None:
+            embedding = KernelFeatures.fit(K, held.observed, weight, self.n_components)
+            return GateInputs(embedding, embedding.of_samples(data, embedding.projections(K)))
         inputs = data if self.gating_view is None else data.select([self.gating_view])
-        self.gate_features_ = ViewFeatures.fit(inputs, weight)
-        return self.gate_features_.of_samples(inputs)
+        columns = ViewFeatures.fit(inputs, weight)
+        return GateInputs(columns, columns.of_samples(inputs))
+
+    def _take(self, data: Prepared) -> None:
+        super()._take(data)
+        self.gate_features_ = data.extra.features
 
     def _store(self, solutions: list[Any]) -> None:
         super()._store(solutions)
@@ -444,13 +422,10 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         opened = np.isfinite(gate_weights[:, :, -1]).any(axis=0)
         inputs = self.gate_features_.coef * opened[:, None, None]
         right = np.concatenate([coef.transpose(2, 1, 0), inputs], axis=2)
-        kernel_rows, observed = rows, rows.observed
-        if self.view_kernels_ is not None:
-            kernel_rows = rows.select(self.view_kernels_.view_names_)
-            observed = self.view_kernels_.kernel_observed(kernel_rows)
+        observed = self.input_.observed_of(rows)
         needed = np.asarray(right.any(axis=(1, 2)))
         products = np.zeros((len(right), len(rows), right.shape[2]))
-        kernels = self._kernels_of(kernel_rows, needed)
+        kernels = self.input_.kernels(rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
             products[m] = kernel @ right[m]
         projections = products[:, :, len(coef) :].sum(axis=0)

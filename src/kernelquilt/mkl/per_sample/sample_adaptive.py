@@ -432,7 +432,7 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
         switches = self.switches_.reshape(n_problems, -1, M)
         needed = np.asarray(weights.any(axis=0))
         parts = np.zeros((n_problems, len(rows), M))
-        kernels = self._kernels_of(rows, needed)
+        kernels = self.input_.kernels(rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
             duals = self.dual_coef_ * switches[:, :, m]
             parts[:, :, m] = (kernel @ duals.T).T * weights[:, [m]]
