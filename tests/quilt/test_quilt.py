@@ -138,7 +138,7 @@ class TestEveryClassifier:
         together = model.predict_proba(X)
         alone = np.vstack([model.predict_proba(row[None]) for row in X])
         np.testing.assert_allclose(alone, together, atol=1e-10)
-        monkeypatch.setattr("kernelquilt.mkl.doors.PREDICTION_ENTRIES", 2000)
+        monkeypatch.setattr("kernelquilt.kernels.inputs.PART_ENTRIES", 2000)
         np.testing.assert_allclose(model.predict_proba(X[::-1])[::-1], together, atol=1e-10)
 
     @every_classifier

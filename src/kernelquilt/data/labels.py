@@ -83,9 +83,10 @@ class Labels(NamedTuple):
         """Refuse to learn from less than two classes."""
         present = np.unique(self.codes[self.weight > 0])
         if len(present) < 2:
+            weighted = "" if self.weight.all() else " with positive weight"
             raise ValueError(
-                f"{type(estimator).__name__} needs samples of at least two classes with positive "
-                f"weight, got {len(present)} class among {len(self.codes)} samples: "
+                f"{type(estimator).__name__} needs samples of at least two classes{weighted}, got "
+                f"{len(present)} class among {len(self.codes)} samples: "
                 f"{self.classes[present].tolist()}"
             )
 

@@ -19,7 +19,7 @@ from kernelquilt.datasets import load_example, make_absent
 from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier
 from kernelquilt.mkl.norms.simple import SimpleMKLClassifier
 from kernelquilt.mkl.norms.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
-from kernelquilt.quilt.estimators import QuiltClassifier
+from kernelquilt.quilt import QuiltClassifier
 from kernelquilt.quilt.late_fusion import LateFusionClassifier
 
 ALL, DROP, QUILT, LATE = "uniform", "drop incomplete", "quilt", "late fusion"

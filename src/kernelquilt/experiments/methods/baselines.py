@@ -25,7 +25,7 @@ from kernelquilt.experiments.methods._recipes import (
 )
 from kernelquilt.experiments.study.problems import Problem
 from kernelquilt.mkl.norms.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
-from kernelquilt.quilt.estimators import QuiltClassifier
+from kernelquilt.quilt import QuiltClassifier
 from kernelquilt.quilt.late_fusion import LateFusionClassifier
 
 PENALTIES = [0.1, 1.0, 10.0, 100.0]
