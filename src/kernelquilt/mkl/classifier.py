@@ -20,7 +20,15 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import quoted, unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import TINY, Solution, Step, warn_unless_converged
+from kernelquilt.core.solution import (
+    TINY,
+    Options,
+    Solution,
+    Start,
+    Step,
+    Work,
+    warn_unless_converged,
+)
 from kernelquilt.data.labels import check_labels, classes_of
 from kernelquilt.kernels.inputs import (
     KernelInput,
@@ -32,7 +40,7 @@ from kernelquilt.kernels.inputs import (
 from kernelquilt.mkl.multiclass import (
     BinaryProblem,
     Prepared,
-    Start,
+    gathered,
     signs_of,
     svm_at_weights,
     votes_of,
@@ -71,7 +79,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
     _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
 
     @abstractmethod
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         """Solve one binary problem; must not change the estimator."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -142,14 +150,13 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
             for sign in signs
         ]
-        if starts is not None:
-            problems = [
-                problem._replace(start=start)
-                for problem, start in zip(problems, starts, strict=True)
-            ]
+        starts = [Start()] * len(problems) if starts is None else starts
+        options = [
+            Options(self.tol, self.max_iter, start, self._reporter(number, len(problems)))
+            for number, start in enumerate(starts)
+        ]
         fits: list[tuple[Solution, Solution]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(self._learn)(problem, self._reporter(number, len(problems)))
-            for number, problem in enumerate(problems)
+            delayed(self._learn)(*each) for each in zip(problems, options, strict=True)
         )
         learned = [weights for weights, _ in fits]
         self._store([final for _, final in fits])
@@ -161,15 +168,13 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
         warn_unless_converged(type(self).__name__, solutions, self.max_iter)
 
-    def _learn(
-        self, problem: BinaryProblem, on_step: Callable[[Step], None] | None
-    ) -> tuple[Solution, Solution]:
+    def _learn(self, problem: BinaryProblem, options: Options) -> tuple[Solution, Solution]:
         """Return the solution that gives the kernel weights, and the one to predict with."""
         penalty = self.C_weights
         if penalty is None:
-            solution = self._solve(problem, on_step)
+            solution = self._solve(problem, options)
             return solution, solution
-        learned = self._solve(problem._replace(C=problem.C * (penalty / self.C)), on_step)
+        learned = self._solve(problem._replace(C=problem.C * (penalty / self.C)), options)
         return learned, svm_at_weights(problem, learned)
 
     def decision_function(self, X: Any) -> Floats:
@@ -279,22 +284,18 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
 
     def _store(self, solutions: list[Solution]) -> None:
-        def gathered(name: str) -> Any:
-            values = np.array([getattr(solution, name) for solution in solutions])
-            return values[0] if len(solutions) == 1 else values
-
         self.dual_coef_ = np.vstack([solution.dual_coef for solution in solutions])
         self.intercept_ = np.concatenate([np.ravel(solution.intercept) for solution in solutions])
         self.n_support_ = np.count_nonzero(self.dual_coef_, axis=1)
-        self.weights_ = gathered("weights")
+        self.weights_ = gathered(solutions, "weights")
         if len(self.intercept_) > len(solutions):
             self.weights_ = np.tile(self.weights_, (len(self.intercept_), 1))
-        self.objective_ = gathered("objective")
-        self.duality_gap_ = gathered("duality_gap")
+        self.objective_ = gathered(solutions, "objective")
+        self.duality_gap_ = gathered(solutions, "duality_gap")
         self.n_iter_ = max(solution.n_iter for solution in solutions)
-        self.n_solves_ = sum(solution.n_solves for solution in solutions)
-        self.n_smo_iter_ = sum(solution.n_smo_iter for solution in solutions)
-        self.n_passes_ = sum(solution.n_passes for solution in solutions)
+        work = sum((solution.work for solution in solutions), Work())
+        self.n_solves_, self.n_smo_iter_ = work.n_solves, work.n_smo_iter
+        self.n_passes_ = work.n_passes
         self.history_ = [solution.history for solution in solutions]
 
     def __sklearn_tags__(self) -> Any:

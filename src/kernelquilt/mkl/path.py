@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution
+from kernelquilt.core.solution import Solution, Start
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import Start
 
 
 def mkl_path(

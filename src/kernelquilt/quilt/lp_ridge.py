@@ -45,14 +45,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step, warn_unless_converged
-from kernelquilt.core.svm.weighted_svm import Point
+from kernelquilt.core.solution import Options, Solution, Step, warn_unless_converged
 from kernelquilt.core.weights.alternating import alternate
-from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
+from kernelquilt.core.weights.solver import WeightSolver, solve_at_weights
 from kernelquilt.kernels.inputs import Samples, fit_input
-from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM, lp_weights
+from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 from kernelquilt.quilt.ridge import FittedRidge, fit_ridge, mean_diagonal
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.quilt.stacking import solve_softmax_stacking
@@ -115,30 +114,13 @@ def solve_lp_mkl_ridge(
     used = np.flatnonzero(weight > 0)
     part = K if len(used) == n else np.array([kernel[np.ix_(used, used)] for kernel in K])
     ridge = WeightedRidge(part, np.ascontiguousarray(Y[used].T), lam, weight[used])
+    options = Options(tol, max_iter, on_step=on_step)
     if p == np.inf:
-        ones = allowed.astype(np.float64)
-        certificate = Certificate(ridge, lambda q: float(ones @ q), tol, on_step)
-        point = ridge.solve(ones)
-        certificate.record(point)
-        solution = certificate.solution(point)
-    elif p < CLOSED_FORM_FROM and method == "auto":
-        weight_set = Simplex(allowed) if p == 1.0 else NormBall(allowed, p)
-        solution = newton(ridge, weight_set, tol=tol, max_iter=max_iter, on_step=on_step)
+        solution = solve_at_weights(ridge, allowed.astype(np.float64), options)
     else:
-        ball = NormBall(allowed, p) if p > 1.0 else Simplex(allowed)
-
-        def update(squared_norms: Floats, point: Point) -> Floats:
-            updated = np.zeros(len(K))
-            updated[allowed] = lp_weights(squared_norms[allowed], p)
-            return updated
-
-        solution = alternate(
-            ridge,
-            Certificate(ridge, ball.support, tol, on_step),
-            update,
-            weights=ball.weights(ball.start()),
-            max_iter=max_iter,
-        )
+        second_order = p < CLOSED_FORM_FROM and method == "auto"
+        solver: WeightSolver[Simplex] = newton if second_order else alternate
+        solution = solver(ridge, Simplex(allowed) if p == 1.0 else NormBall(allowed, p), options)
     dual_coef = np.zeros((Y.shape[1], n))
     dual_coef[:, used] = solution.dual_coef
     return replace(solution, dual_coef=dual_coef, intercept=np.atleast_1d(solution.intercept))

@@ -41,9 +41,13 @@ class LeakySharedCoef(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
         solution = solve_convex_absent_mkl(
-            np.ascontiguousarray(X.gram()), signs, X.observed, C=self.C,
-            formulation="shared_coef", _leaky=True,
-        )  # fmt: skip
+            np.ascontiguousarray(X.gram()),
+            signs,
+            X.observed,
+            C=self.C,
+            formulation="shared_coef",
+            _leaky=True,
+        )
         self.coef_, self.intercept_ = solution.dual_coef, solution.intercept
         self.n_solves_, self.converged_ = solution.n_solves, solution.converged
         self.duality_gap_ = solution.objective - solution.dual_bound

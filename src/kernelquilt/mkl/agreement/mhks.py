@@ -46,7 +46,7 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.mkl.agreement.averaging import (
@@ -219,23 +219,17 @@ class MHKSClassifier(BaseMKLClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
-        return self._by_newton(problem, 0.0, on_step)
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
+        return self._by_newton(problem, 0.0, options)
 
-    def _by_newton(
-        self, problem: BinaryProblem, lam: float, on_step: Callable[[Step], None] | None
-    ) -> Solution:
+    def _by_newton(self, problem: BinaryProblem, lam: float, options: Options) -> Solution:
         return solve_mhks(
             problem.extra,
             problem.y,
             c=self.c,
             lam=lam,
             sample_weight=problem.C,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            dual_coef=problem.start.dual_coef,
-            view_intercepts=problem.start.view_intercepts,
-            on_step=on_step,
+            **options.keywords("dual_coef", "view_intercepts"),
         )
 
     def _linear_views(self, held: KernelInput) -> MultiView | None:

@@ -31,7 +31,6 @@ References
    SVM-2K, theory and practice", NIPS 2005.
 """
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -41,7 +40,7 @@ from sklearn.utils._param_validation import Interval
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution
 from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
 from kernelquilt.mkl.agreement.coupled_views import solve_views
@@ -217,7 +216,7 @@ class SVM2KClassifier(ViewAverageClassifier):
             )
         return held
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         solution = solve_svm2k(
             problem.K,
             problem.y,
@@ -226,8 +225,7 @@ class SVM2KClassifier(ViewAverageClassifier):
             C_b=self.C_b * problem.C,
             D=self.D * problem.C,
             eps=self.eps,
-            tol=self.tol,
+            tol=options.tol,
         )
-        if on_step is not None:
-            on_step(solution.history[-1])
+        options.report(solution.history[-1])
         return solution

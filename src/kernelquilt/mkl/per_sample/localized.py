@@ -48,14 +48,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step, warn_unless_settled
+from kernelquilt.core.solution import Options, Solution, Step, warn_unless_settled
 from kernelquilt.core.svm.smo import clearly_negative
 from kernelquilt.kernels.inputs import KernelInput, Samples, without_view
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import BinaryProblem, Prepared
-from kernelquilt.mkl.per_sample.gate_descent import descend, random_starts
+from kernelquilt.mkl.multiclass import BinaryProblem, Prepared, gathered
+from kernelquilt.mkl.per_sample.gate_descent import descend_gates, random_starts
 from kernelquilt.mkl.per_sample.gate_inputs import GateInputs, KernelFeatures, ViewFeatures
-from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM, GatePoint, gate_scores
+from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM, gate_scores
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,10 @@ def solve_localized_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
+    K, y, C
+        As in `solve_simple_mkl`, for one problem.
     features : ndarray of shape (n, d)
         Inputs of the gates, best with mean 0 and variance 1.
-    C : float or ndarray of shape (n,), default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
     observed : ndarray of shape (n, M), bool, optional
         True where a kernel observes a sample, everywhere by default. Kernels that no sample with a
         positive penalty has stay closed.
@@ -144,31 +140,18 @@ def solve_localized_mkl(
     penalty = np.array(np.broadcast_to(C, (n,)), dtype=np.float64)
     observed = np.ones((n, M), dtype=np.bool_) if observed is None else observed
     allowed = np.asarray(observed[penalty > 0].any(axis=0))
-    machine = GatedSVM(K, y, penalty, features, observed & allowed, GATINGS[gating], tol)
-
-    def run(start: Floats) -> tuple[GatePoint, float, tuple[Step, ...]]:
-        history: list[Step] = []
-
-        def record(point: GatePoint) -> None:
-            gap = point.svm.primal - point.svm.dual
-            history.append(Step(point.value, gap, machine.n_solves))
-            if on_step is not None:
-                on_step(history[-1])
-
-        point, decrease = descend(
-            machine, start, outer_tol=outer_tol, max_iter=max_iter, record=record
-        )
-        return point, decrease, tuple(history)
-
+    svm = GatedSVM(K, y, penalty, features, observed & allowed, GATINGS[gating], tol)
     first = np.zeros((M, features.shape[1] + 1))
     if gate_weights is not None:
         first[allowed] = gate_weights[allowed]
     rng = check_random_state(random_state)
     drawn = random_starts(n_restarts, features[penalty > 0], allowed, rng)
-    point, decrease, history = min(map(run, [first, *drawn]), key=lambda run: run[0].value)
+    options = Options(outer_tol, max_iter, on_step=on_step)
+    runs = (descend_gates(svm, start, options) for start in [first, *drawn])
+    point, decrease, history = min(runs, key=lambda run: run[0].value)
     b = point.svm.b[0]
     gated = b[:, None] * point.gates
-    q = np.sum(gated * machine.products(gated), axis=0)
+    q = np.sum(gated * svm.products(gated), axis=0)
     found = point.gate_weights.copy()
     found[~allowed, -1] = -np.inf
     return LocalizedSolution(
@@ -179,9 +162,7 @@ def solve_localized_mkl(
         dual_bound=point.svm.dual,
         tol=tol,
         n_iter=len(history),
-        n_solves=machine.n_solves,
-        n_smo_iter=machine.n_smo_iter,
-        n_passes=machine.n_passes,
+        work=svm.work,
         history=history,
         indefinite=clearly_negative(q, b, np.diagonal(K, axis1=1, axis2=2)),
         gate_weights=found,
@@ -352,7 +333,7 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         gates, _ = self._gates_and_parts(self.input_.rows(self, X), no_scores)
         return gates[0] if self.gate_weights_.ndim == 2 else gates
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         # a path ignores where its neighbour ended: it would decide which minimum is found
         return solve_localized_mkl(
             problem.K,
@@ -361,12 +342,10 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
             C=problem.C,
             observed=problem.observed,
             gating=self.gating,
-            tol=self.tol,
             outer_tol=self.outer_tol,
-            max_iter=self.max_iter,
             n_restarts=self.n_restarts,
             random_state=deepcopy(self.random_state),
-            on_step=on_step,
+            **options.keywords(),
         )
 
     def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
@@ -386,13 +365,10 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         super()._take(data)
         self.gate_features_ = data.extra.features
 
-    def _store(self, solutions: list[Any]) -> None:
+    def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
-        gate_weights = np.array([solution.gate_weights for solution in solutions])
-        gates = np.array([solution.gates for solution in solutions])
-        single = len(solutions) == 1
-        self.gate_weights_ = gate_weights[0] if single else gate_weights
-        self.training_gates_ = gates[0] if single else gates
+        self.gate_weights_ = gathered(solutions, "gate_weights")
+        self.training_gates_ = gathered(solutions, "gates")
         warn_unless_settled(
             type(self).__name__,
             solutions,
