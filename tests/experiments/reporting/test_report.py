@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from kernelquilt.experiments.plain import plain
 from kernelquilt.experiments.reporting.figures import study_figures, to_png, to_svg
-from kernelquilt.experiments.reporting.remarks import remarks, stand_ins, status
-from kernelquilt.experiments.reporting.report import report_json, summaries_of, write_report
-from kernelquilt.experiments.reporting.summarise import summarise
-from kernelquilt.experiments.reporting.table_text import decimals_of
-from kernelquilt.experiments.reporting.tables import to_csv, to_latex, to_markdown
+from kernelquilt.experiments.reporting.page import write_report
+from kernelquilt.experiments.reporting.summary import summaries_of, summarise
+from kernelquilt.experiments.reporting.table import decimals_of, remarks, stand_ins, status
+from kernelquilt.experiments.reporting.writers import to_csv, to_latex, to_markdown
 from kernelquilt.experiments.running.store import Row, Store
 from kernelquilt.experiments.study.protocol import DataSet, ProtocolError, Study
 
@@ -405,7 +405,7 @@ def test_report_of_some_studies(store, tmp_path):
 def test_json_is_strict_and_complete(store):
     study = make_study(paper={"good": {"heart": 80.0}}, repetitions=1)
     put(store, study, make_rows(study))
-    report = json.loads(json.dumps(report_json(summaries_of(store)), allow_nan=False))
+    report = json.loads(json.dumps(plain({"studies": summaries_of(store)}), allow_nan=False))
     (found,) = report["studies"]
     assert found["study"]["title"] == "A study"
     assert found["lines"][0]["entries"][0]["paper"] == 80.0
