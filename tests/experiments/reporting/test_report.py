@@ -10,6 +10,7 @@ import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -312,6 +313,81 @@ def test_repetitions_are_drawn_for_one_line():
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names[0] == "poor"
     assert sorted(len(line.get_xdata()) for line in axes.lines) == [1, 1, 1, 1, 6, 6]
+
+
+def swinging(study, low, high):
+    """Return rows whose scores go from one value to another with each repetition."""
+    return [
+        replace(row, figures={study.metric: high if row.repetition % 2 else low})
+        for row in make_rows(study)
+    ]
+
+
+def first_panel(study, rows):
+    figure = study_figures(summarise(study, rows))[0].figure
+    figure.draw_without_rendering()
+    return figure.axes[0]
+
+
+@pytest.mark.parametrize("repetitions", [1, 2, 4])
+def test_few_repetitions_are_drawn_as_dots_within_the_bounds(repetitions):
+    study = make_study(repetitions=repetitions)
+    axes = first_panel(study, swinging(study, 0.1, 1.0))
+    bands, dots = axes.collections[::2], axes.collections[1::2]
+    assert not any(len(path.vertices) for band in bands for path in band.get_paths())
+    assert [len(drawn.get_offsets()) for drawn in dots] == [2 * repetitions] * 3
+    low, high = axes.get_ylim()
+    assert 0 <= low < high <= 100
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale", "low", "high"),
+    [
+        ("accuracy", 100.0, 0, 100),
+        ("mcc", 100.0, -100, 100),
+        ("squared_relative_error", 1.0, 0, np.inf),
+        ("log_objective", 1.0, -np.inf, np.inf),
+    ],
+)
+def test_intervals_stay_within_the_bounds_of_the_metric(metric, scale, low, high):
+    study = make_study(metric=metric, scale=scale)
+    axes = first_panel(study, swinging(study, 0.02, 0.98))
+    half = 0.48 * stats.t.ppf(0.975, 5) / np.sqrt(5)
+    expected = np.clip([scale * (0.5 - half), scale * (0.5 + half)], low, high)
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([heights.min(), heights.max()], expected)
+    assert low <= axes.get_ylim()[0] <= expected[0]
+    assert expected[1] <= axes.get_ylim()[1] <= high
+
+
+def test_repetitions_of_one_line_stay_within_the_bounds():
+    study = make_study(datasets=["heart"], settings=[0.1])
+    axes = first_panel(study, swinging(study, 0.0, 1.0))
+    assert axes.get_xlim() == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("axis", "settings", "scale", "label", "n_texts"),
+    [
+        ("ratio", [0.9, 0.1, 0.5], "linear", "share of views absent (%)", 3),
+        ("ratio", [0.05, 0.1, 0.9], "linear", "share of views absent (%)", 3),
+        ("max_iter", [1, 2, 3, 4, 5, 6, 8, 10, 20, 50], "log", "iterations at most", 10),
+        ("max_iter", [0, 1, 2, 3, 100, 101], "linear", "iterations at most", 2),
+        ("lam", [0.0625, 0.5, 16], "log", "weight of the agreement (lambda)", 3),
+        ("n_parts", [1, 2, 3], "linear", "n parts", 3),
+    ],
+)
+def test_settings_have_words_and_ticks_that_do_not_collide(axis, settings, scale, label, n_texts):
+    study = make_study(axis=axis, settings=settings, repetitions=1)
+    axes = study_figures(summarise(study, make_rows(study)))[0].figure.axes[2]
+    axes.figure.draw_without_rendering()
+    assert (axes.get_xscale(), axes.get_xlabel()) == (scale, label)
+    texts = [text for text in axes.get_xticklabels() if text.get_text()]
+    assert len(texts) == n_texts
+    boxes = [text.get_window_extent() for text in texts]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    if axis == "ratio":
+        assert texts[-1].get_text() == "90"
 
 
 def test_figures_take_any_name_and_are_well_formed():

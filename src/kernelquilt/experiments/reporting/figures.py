@@ -49,23 +49,12 @@ _FONT: Any = {"font.size": 9.0, "axes.titlesize": 10.0, "svg.hashsalt": "kernelq
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure of a study.
+    """A figure of a study."""
 
-    Attributes
-    ----------
-    name : str
-        For its file, such as ``"curves-1"``.
-    figure : matplotlib Figure
-    caption : str
-        What it shows and how to read it.
-    alternative : str
-        For readers who cannot see it.
-    """
-
-    name: str
+    name: str  # for its file, such as "curves-1"
     figure: "Figure"
-    caption: str
-    alternative: str
+    caption: str  # what it shows and how to read it
+    alternative: str  # for readers who cannot see it
 
 
 def study_figures(summary: Summary) -> list[StudyFigure]:
@@ -119,12 +108,11 @@ def _repetitions(summary: Summary) -> Iterator[StudyFigure]:
     axes = figure.subplots()
     for place, m in enumerate(order):
         values = scores[m][~np.isnan(scores[m])]
-        dots: Any = {"color": COLOURS[0], "alpha": 0.35, "clip_on": False}
-        axes.plot(values, np.full(len(values), place), "o", **dots)
+        axes.plot(values, [place] * len(values), "o", color=COLOURS[0], alpha=0.35, clip_on=False)
         axes.plot(means[m], place, "|", color=COLOURS[1], markersize=14, markeredgewidth=2)
     names = [summary.methods[drawn[m]] for m in order]
     axes.set_yticks(range(len(names)), [_label(name) for name in names])
-    axes.set_xlim(*_bounded(summary, axes.get_xlim()))
+    axes.set(xlim=_bounded(summary, axes.get_xlim()), ylim=(-0.6, len(names) - 0.4))
     axes.set_xlabel(literal(_metric(summary)))
     _plain(axes)
     yield StudyFigure(
@@ -162,8 +150,7 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
             shown = _compared(summary.values[:, d, order])
             for m in drawn:
                 _draw_curve(axes, summary, int(m), places, shown[m])
-            axes.set_ylim(*_bounded(summary, axes.get_ylim()))
-            axes.set_title(_label(study.datasets[d].name))
+            axes.set(ylim=_bounded(summary, axes.get_ylim()), title=_label(study.datasets[d].name))
             # shares stay on a scale of shares, counts and weights may span decades
             spans_decades = scale == 1 and 0 < 10 * places[0] <= places[-1]
             _set_ticks(axes, places, width / n_columns - 0.7, log=spans_decades)
@@ -203,7 +190,7 @@ def _draw_curve(axes: "Axes", summary: Summary, m: int, places: Floats, values: 
     low, high = _bounded(summary, ends)
     # an interval of few repetitions says less than they do
     few = np.count_nonzero(~np.isnan(values), axis=1) < LEAST_TESTED
-    opacity = min(0.14, 0.7 / len(summary.methods))
+    opacity = min(0.14, 0.7 / len(summary.study.methods))
     axes.fill_between(places, low, high, ~few, color=style["color"], alpha=opacity, lw=0)
     at = np.broadcast_to(places[:, None], values.shape)
     axes.scatter(at[few], values[few], s=7, color=style["color"], alpha=0.4, clip_on=False)
@@ -305,8 +292,8 @@ def _paper_differences(summary: Summary) -> Iterator[StudyFigure]:
     yield StudyFigure(
         "paper",
         figure,
-        f"Our {summary.study.metric} minus the paper's, a mark for each line of the table; the bar "
-        "is their mean.",
+        f"Our {_metric(summary)} minus the paper's, a mark for each line of the table; the bar is "
+        "their mean.",
         f"Mean difference to the paper: {', '.join(told)}.",
     )
 

@@ -20,44 +20,24 @@ _MOST_EXACT = 50
 
 @dataclass(frozen=True)
 class Comparison:
-    """All methods against one of them.
+    """All methods against one of them, in arrays of shape (n_methods,)."""
 
-    Attributes
-    ----------
-    differences : ndarray of shape (n_methods,)
-        Mean of the score minus that of the reference.
-    t_p_values, wilcoxon_p_values : ndarray of shape (n_methods,)
-        Two-sided p-values after Holm's correction, nan at the reference.
-    """
-
-    differences: Floats
+    differences: Floats  # mean of the score minus that of the reference
+    # two-sided, after Holm's correction, nan at the reference
     t_p_values: Floats
     wilcoxon_p_values: Floats
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranks of methods over data sets.
+    """Ranks of methods over data sets."""
 
-    Attributes
-    ----------
-    average_ranks : ndarray of shape (n_methods,)
-        The best method of a data set has rank 1; equal scores share their ranks.
-    statistic, p_value : float
-        Friedman's chi-squared, corrected for equal ranks, and its p-value.
-    critical_difference : float
-        Nemenyi's: average ranks that are further apart differ significantly.
-    n_datasets : int
-    level : float
-        Significance level of the critical difference.
-    """
-
-    average_ranks: Floats
-    statistic: float
+    average_ranks: Floats  # (n_methods,), 1 is the best; equal scores share their ranks
+    statistic: float  # Friedman's chi-squared, corrected for equal ranks
     p_value: float
-    critical_difference: float
+    critical_difference: float  # Nemenyi's: average ranks further apart differ significantly
     n_datasets: int
-    level: float
+    level: float  # of the critical difference
 
 
 def paired_differences(scores: ArrayLike, reference: int) -> Floats:

@@ -33,63 +33,33 @@ LEAST_TESTED = 5  # repetitions; fewer cannot tell methods apart at the level
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in one line of the table.
+    """A method in one line of the table; nan where there is no figure."""
 
-    Attributes
-    ----------
-    mean, std : float
-        Over the repetitions, as shown; nan if there are none, or one for `std`.
-    n : int
-        Repetitions.
-    compared : bool
-        Whether it is compared with the other methods of the line.
-    best, level : bool
-        Whether it is the best of those, or not significantly different from the best.
-    t_p_value, wilcoxon_p_value : float
-        Against the best, after Holm's correction; nan for the best one, and for all if there
-        are too few repetitions.
-    paper, paper_std, difference : float
-        What the paper printed, and ours minus that; nan if it printed nothing.
-    impossible, failed : int
-        Cells without figures.
-    extra : dict of str to float
-        Means of the further figures of the study.
-    """
-
-    mean: float
+    mean: float  # over the repetitions, as shown
     std: float
-    n: int
-    compared: bool
-    best: bool
-    level: bool
+    n: int  # repetitions
+    paper: float  # what the paper printed
+    paper_std: float
+    difference: float  # ours minus the paper's
+    # against the best, after Holm's correction; nan for the best, and with too few repetitions
     t_p_value: float
     wilcoxon_p_value: float
-    paper: float
-    paper_std: float
-    difference: float
-    impossible: int
+    compared: bool  # with the other methods of the line
+    best: bool  # of these
+    level: bool  # not significantly different from the best
+    impossible: int  # cells without figures
     failed: int
-    extra: dict[str, float]
+    extra: dict[str, float]  # means of the further figures of the study
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: a data set, in one setting unless settings are pooled.
-
-    Attributes
-    ----------
-    dataset, setting : str
-        No setting if they are pooled.
-    entries : tuple of Entry
-        One per method.
-    n_shared : int
-        Repetitions that all compared methods have.
-    """
+    """A line of the table: a data set, in one setting unless settings are pooled."""
 
     dataset: str
-    setting: str
-    entries: tuple[Entry, ...]
-    n_shared: int
+    setting: str  # empty if they are pooled
+    entries: tuple[Entry, ...]  # one per method
+    n_shared: int  # repetitions that all compared methods have
 
     @property
     def label(self) -> str:
@@ -99,30 +69,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Standing:
-    """A method over the data sets that all compared methods have.
-
-    Attributes
-    ----------
-    average, paper_average : float
-        Means over these data sets; nan if one is lacking.
-    rank : float
-        Average rank.
-    difference, low, high : float
-        Mean difference to the best method over the data sets with its 95 % interval.
-    t_p_value, wilcoxon_p_value : float
-        Of these differences, after Holm's correction.
-    wins, ties, losses : int
-        Lines against the best method; a tie is a difference that is not significant.
-    """
+    """A method over the data sets that all compared methods have, nan if it lacks one."""
 
     average: float = np.nan
     paper_average: float = np.nan
-    rank: float = np.nan
+    rank: float = np.nan  # mean over the data sets
+    # mean difference to the best method over the data sets, and its 95 % interval
     difference: float = np.nan
     low: float = np.nan
     high: float = np.nan
+    # of these differences, after Holm's correction
     t_p_value: float = np.nan
     wilcoxon_p_value: float = np.nan
+    # lines against the best method; a tie is a difference that is not significant
     wins: int = 0
     ties: int = 0
     losses: int = 0
@@ -141,62 +100,30 @@ class CellMessage:
 
 @dataclass(frozen=True)
 class Summary:
-    """A study, its figures and their comparison.
-
-    Attributes
-    ----------
-    study : Study
-    methods : tuple of str
-        Those of the study, then those that only the paper has.
-    settings : tuple of str
-        Those of the study as text.
-    repetitions : tuple of pair of int
-        Seed and number of each repetition.
-    values : ndarray of shape (n_methods, n_datasets, n_settings, n_repetitions)
-        Figures of the data sets of the study, as shown; nan where there are none.
-    scores : ndarray of shape (n_methods, n_lines, n_repetitions)
-        What the lines are of: means over the settings if they are pooled.
-    lines : tuple of Line
-        Those of the study, then those that only the paper has.
-    standings : tuple of Standing
-        One per method.
-    averaged : tuple of str
-        Data sets that averages and ranks are over.
-    reference : str
-        The method with the best average; empty if there is none.
-    ranking : Ranking or None
-        Of `ranked` methods, if there are several on several data sets.
-    ranked : tuple of str
-    n_cells, n_finished, n_impossible, n_failed : int
-        Finished cells include those without figures.
-    n_left_out : int
-        Rows that are no cell of the study as it is defined now.
-    problems : tuple of CellMessage
-        Those of the most cells first.
-    seeds : tuple of int
-    versions : dict of str to list of str
-    """
+    """A study, its figures and their comparison."""
 
     study: Study
-    methods: tuple[str, ...]
-    settings: tuple[str, ...]
-    repetitions: tuple[tuple[int, int], ...]
+    methods: tuple[str, ...]  # those of the study, then those that only the paper has
+    settings: tuple[str, ...]  # those of the study as text
+    repetitions: tuple[tuple[int, int], ...]  # seed and number of each
+    # figures as shown, nan where there are none: (n_methods, n_datasets, n_settings, n_repetitions)
+    # of the study, and (n_methods, n_lines, n_repetitions), means over settings that are pooled
     values: Floats
     scores: Floats
-    lines: tuple[Line, ...]
-    standings: tuple[Standing, ...]
-    averaged: tuple[str, ...]
-    reference: str
-    ranking: Ranking | None
-    ranked: tuple[str, ...]
+    lines: tuple[Line, ...]  # those of the study, then those that only the paper has
     n_cells: int
-    n_finished: int
+    n_finished: int  # with those without figures
     n_impossible: int
     n_failed: int
-    n_left_out: int
-    problems: tuple[CellMessage, ...]
+    n_left_out: int  # rows that are no cell of the study as it is defined now
+    problems: tuple[CellMessage, ...]  # those of the most cells first
     seeds: tuple[int, ...]
     versions: dict[str, list[str]]
+    standings: tuple[Standing, ...]  # one per method
+    averaged: tuple[str, ...] = ()  # data sets that averages and ranks are over
+    reference: str = ""  # the method with the best average, if there is any
+    ranking: Ranking | None = None  # of `ranked`, if there are several on several data sets
+    ranked: tuple[str, ...] = ()
 
 
 def summaries_of(
@@ -268,9 +195,8 @@ def summarise(study: Study, rows: Sequence[Row]) -> Summary:
     # what the study has, then what only the paper has
     methods = list(dict.fromkeys([*study.methods, *study.paper]))
     own_datasets = [dataset.name for dataset in study.datasets]
-    datasets = list(
-        dict.fromkeys([*own_datasets, *(d for row in study.paper.values() for d in row)])
-    )
+    printed = [name for figures in study.paper.values() for name in figures]
+    datasets = list(dict.fromkeys([*own_datasets, *printed]))
     own_settings = [str(setting) for setting in study.settings]
     settings = own_settings if study.pooled else _line_settings(study, own_settings)
     repetitions = [(seed, number) for seed in seeds for number in range(study.repetitions)]
@@ -282,16 +208,7 @@ def summarise(study: Study, rows: Sequence[Row]) -> Summary:
     shape = len(methods), len(labels), len(in_line), len(repetitions)
     shown = {name: values.reshape(shape).mean(axis=2) for name, values in figures.items()}
     counts = {status: marks.reshape(shape).sum(axis=(2, 3)) for status, marks in ended.items()}
-    lines = tuple(
-        _line(
-            study,
-            methods,
-            label,
-            {name: values[:, position] for name, values in shown.items()},
-            {status: n_cells[:, position] for status, n_cells in counts.items()},
-        )
-        for position, label in enumerate(labels)
-    )
+    lines = tuple(_line(study, methods, at, labels[at], shown, counts) for at in range(len(labels)))
     scores = shown[study.metric]
     own = [
         [labels.index((d, s)) for s in lines_of if s in ("", *own_settings)] for d in own_datasets
@@ -390,12 +307,13 @@ def _arrays(
 def _line(
     study: Study,
     methods: list[str],
+    position: int,
     label: tuple[str, str],
     figures: dict[str, Floats],
     ended: dict[str, Array],
 ) -> Line:
-    """Return a line from its figures (n_methods, n_repetitions) and counts (n_methods,)."""
-    scores = figures[study.metric]
+    """Return a line from figures (n_methods, n_lines, n_repetitions) and counts of cells."""
+    scores = figures[study.metric][:, position]
     compared, common = judged(study, methods, scores)
     best = np.zeros(len(methods), dtype=np.bool_)
     p_values = np.full((2, len(methods)), np.nan)
@@ -410,8 +328,8 @@ def _line(
     for m, method in enumerate(methods):
         used = common if compared[m] else ~np.isnan(scores[m])
         n = int(used.sum())
-        means_of = {name: float(x[m, used].mean()) if n else np.nan for name, x in figures.items()}
-        mean, paper = means_of[study.metric], _printed(study, study.paper, method, *label)
+        mean = float(scores[m, used].mean()) if n else np.nan
+        paper = _printed(study, study.paper, method, *label)
         entry = Entry(
             mean=mean,
             std=float(scores[m, used].std(ddof=1)) if n > 1 else np.nan,
@@ -424,9 +342,12 @@ def _line(
             paper=paper,
             paper_std=_printed(study, study.paper_std, method, *label),
             difference=mean - paper,
-            impossible=int(ended["impossible"][m]),
-            failed=int(ended["failed"][m]),
-            extra={name: means_of[name] for name in study.extra},
+            impossible=int(ended["impossible"][m, position]),
+            failed=int(ended["failed"][m, position]),
+            extra={
+                name: float(figures[name][m, position, used].mean()) if n else np.nan
+                for name in study.extra
+            },
         )
         entries.append(entry)
     return Line(*label, tuple(entries), int(common.sum()))
@@ -467,13 +388,7 @@ def _overall(
     paper = chosen.mean(axis=1) if chosen.size else np.full(len(methods), np.nan)
     standings = [Standing(paper_average=float(value)) for value in paper]
     if not at:
-        return {
-            "standings": tuple(standings),
-            "averaged": (),
-            "reference": "",
-            "ranking": None,
-            "ranked": (),
-        }
+        return {"standings": tuple(standings)}
     higher = study.higher_is_better
     by_set = by_set[compared][:, used]
     averages = by_set.mean(axis=1)

@@ -34,14 +34,13 @@ class TableLine:
 def table_lines(summary: Summary) -> list[TableLine]:
     """Return the lines of the table, without averages."""
     decimals = decimals_of(summary)
-    marks = [
-        DIAGNOSTIC_MARK if method in summary.study.diagnostics else ALONE_MARK
-        for method in summary.methods
-    ]
     return [
         TableLine(
             line.label,
-            [_cell(entry, decimals, mark) for entry, mark in zip(line.entries, marks, strict=True)],
+            [
+                _cell(entry, decimals, method in summary.study.diagnostics)
+                for method, entry in zip(summary.methods, line.entries, strict=True)
+            ],
         )
         for line in summary.lines
     ]
@@ -90,21 +89,20 @@ def standing_lines(summary: Summary) -> list[TableLine]:
     The cells are difference, interval, p-value of the t-test and of Wilcoxon's, rank, win-tie-loss.
     """
     signed = f"+.{decimals_of(summary)}f"
-    return [
-        TableLine(
-            method,
-            [
-                CellText(number_text(found.difference, signed)),
-                CellText(f"{number_text(found.low, signed)} to {number_text(found.high, signed)}"),
-                CellText(p_value_text(found.t_p_value)),
-                CellText(p_value_text(found.wilcoxon_p_value)),
-                CellText(number_text(found.rank, ".2f")),
-                CellText(_win_tie_loss(summary, method)),
-            ],
+    lines = []
+    for method, found in zip(summary.methods, summary.standings, strict=True):
+        if method == summary.reference or np.isnan(found.average):
+            continue
+        texts = (
+            number_text(found.difference, signed),
+            f"{number_text(found.low, signed)} to {number_text(found.high, signed)}",
+            p_value_text(found.t_p_value),
+            p_value_text(found.wilcoxon_p_value),
+            number_text(found.rank, ".2f"),
+            _win_tie_loss(summary, method),
         )
-        for method, found in zip(summary.methods, summary.standings, strict=True)
-        if method != summary.reference and not np.isnan(found.average)
-    ]
+        lines.append(TableLine(method, [CellText(text) for text in texts]))
+    return lines
 
 
 def decimals_of(summary: Summary) -> int:
@@ -186,21 +184,15 @@ def stand_ins(summary: Summary) -> list[str]:
     return [f"{d.name}: {d.stand_in}" for d in summary.study.datasets if d.stand_in]
 
 
-def _cell(entry: Entry, decimals: int, alone: str) -> CellText:
-    """Return a cell, with the mark `alone` if it has figures that are not compared."""
+def _cell(entry: Entry, decimals: int, diagnostic: bool) -> CellText:
+    ours = "failed" if entry.failed else "impossible" if entry.impossible else DASH
+    mark = LEVEL_MARK if entry.level else ""
     if entry.n:
-        ours = number_text(entry.mean, f".{decimals}f")
-        if not np.isnan(entry.std):
-            ours += f" ± {entry.std:.{decimals}f}"
-    else:
-        ours = "failed" if entry.failed else "impossible" if entry.impossible else DASH
-    lonely = alone if entry.n and not entry.compared else ""
-    return CellText(
-        ours,
-        entry.best,
-        LEVEL_MARK if entry.level else lonely,
-        *_paper_texts(entry.mean, entry.paper, decimals),
-    )
+        spread = "" if np.isnan(entry.std) else f" ± {entry.std:.{decimals}f}"
+        ours = f"{entry.mean:.{decimals}f}{spread}"
+        if not entry.compared:
+            mark = DIAGNOSTIC_MARK if diagnostic else ALONE_MARK
+    return CellText(ours, entry.best, mark, *_paper_texts(entry.mean, entry.paper, decimals))
 
 
 def _paper_texts(ours: float, paper: float, decimals: int) -> tuple[str, str]:
@@ -276,11 +268,11 @@ def _against_paper(summary: Summary) -> Iterator[str]:
             "due to that."
         )
     agreed = [_winner_holds(summary, position) for position in range(len(summary.lines))]
-    judged = [holds for holds in agreed if holds is not None]
-    if judged:
+    known = [holds for holds in agreed if holds is not None]
+    if known:
         yield (
             "Among the methods that both have, the paper's best of a line is our best, or not "
-            f"significantly different from it, in {sum(judged)} of {len(judged)} lines."
+            f"significantly different from it, in {sum(known)} of {len(known)} lines."
         )
     table = np.array([entry.difference for line in summary.lines for entry in line.entries])
     differences = np.abs(table[~np.isnan(table)])

@@ -9,11 +9,12 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelquilt.experiments.reporting.summary import Summary
+from kernelquilt.experiments.reporting.summary import Entry, Summary
 from kernelquilt.experiments.reporting.table import (
     DASH,
     LEVEL_MARK,
@@ -31,20 +32,12 @@ from kernelquilt.experiments.reporting.table import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-_CSV_COLUMNS = {
-    "ours_mean": "mean",
-    "ours_std": "std",
-    "n": "n",
-    "paper": "paper",
-    "paper_std": "paper_std",
-    "difference": "difference",
-    "p_value": "t_p_value",
-    "wilcoxon_p_value": "wilcoxon_p_value",
-    "compared": "compared",
-    "best": "best",
-    "level_with_best": "level",
-    "impossible": "impossible",
-    "failed": "failed",
+# of the columns, where the names in an entry say too little
+_CSV_NAMES = {
+    "mean": "ours_mean",
+    "std": "ours_std",
+    "t_p_value": "p_value",
+    "level": "level_with_best",
 }
 _HTML = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _LATEX = {
@@ -109,12 +102,13 @@ def to_csv(summary: Summary) -> str:
     study = summary.study
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = ["protocol", "study", "dataset", "setting", "method", "metric"]
-    writer.writerow([*names, *_CSV_COLUMNS, *study.extra])
+    names = [field.name for field in fields(Entry) if field.name != "extra"]
+    where = ["protocol", "study", "dataset", "setting", "method", "metric"]
+    writer.writerow([*where, *(_CSV_NAMES.get(name, name) for name in names), *study.extra])
     for line in summary.lines:
         for method, entry in zip(summary.methods, line.entries, strict=True):
             where = [study.protocol, study.name, line.dataset, line.setting, method, study.metric]
-            figures = [getattr(entry, name) for name in _CSV_COLUMNS.values()]
+            figures = [getattr(entry, name) for name in names]
             figures += [entry.extra[name] for name in study.extra]
             writer.writerow([*where, *("" if np.isnan(x) else +x for x in figures)])
     return text.getvalue()
