@@ -45,7 +45,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         n_passes=2, constant=0)``.
     pattern : bool, default=False
         Whether one more expert learns from which views a sample has: for absence that depends
-        on the class, as it will for new samples.
+        on what is predicted, as it will for new samples.
     class_weight : dict, "balanced" or None, default=None
         Factors on the losses by class.
     max_memory : float, default=4.0

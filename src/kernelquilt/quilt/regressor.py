@@ -33,7 +33,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
     completion : completer or None, default=None
         What fills absent kernels, as in `QuiltClassifier`.
     pattern : bool, default=False
-        Whether one more expert learns from which views a sample has.
+        Whether one more expert learns from which views a sample has: for absence that depends
+        on what is predicted, as it will for new samples.
     max_memory : float, default=4.0
         GiB above which fitting is refused.
     n_jobs : int or None, default=None
