@@ -2,80 +2,72 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
 
 from kernelquilt.cli._common import (
     check_png,
-    data_options,
     epilog,
     installed,
     json_option,
-    load,
     print_json,
     say,
     writing,
 )
+from kernelquilt.cli._data import data_options, load
 from kernelquilt.experiments.own_data.describe import Description
 from kernelquilt.experiments.own_data.describe import describe as describe_data
 from kernelquilt.experiments.own_data.patterns import plot_patterns
 
-if TYPE_CHECKING:
-    import click
-
 SHOWN_PATTERNS = 10
 
 
-def command() -> "click.Command":
-    """Return `kq describe`."""
-    import click
-
-    @click.command(
-        epilog=epilog(
-            "kq describe patients.csv --label diagnosis",
-            "kq describe omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
-            "kq describe omics.h5mu --label type --figure patterns.png",
-            "kq describe patients.npz --json",
-        )
+@click.command(
+    epilog=epilog(
+        "kq describe patients.csv --label diagnosis",
+        "kq describe omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
+        "kq describe omics.h5mu --label type --figure patterns.png",
+        "kq describe patients.npz --json",
     )
-    @data_options
-    @click.option(
-        "--figure",
-        type=click.Path(path_type=Path),
-        help="Where to draw the patterns of absence (PNG).",
-    )
-    @json_option
-    def describe(
-        data: Path,
-        label: str | None,
-        views: tuple[str, ...],
-        index: str | None,
-        figure: Path | None,
-        as_json: bool,
-    ) -> None:
-        """Describe the views of DATA, what is absent, and what to try.
+)
+@data_options
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path),
+    help="Where to draw the patterns of absence (PNG).",
+)
+@json_option
+def describe(
+    data: Path,
+    label: str | None,
+    views: tuple[str, ...],
+    index: str | None,
+    figure: Path | None,
+    as_json: bool,
+) -> None:
+    """Describe the views of DATA, what is absent, and what to try.
 
-        DATA is .npz, .csv, .tsv, .parquet or .h5mu. A view is absent for a sample if all its
-        cells are empty.
-        """
-        if figure is not None:
-            check_png(figure)
-            with installed():
-                import matplotlib.figure  # noqa: F401
-        description = describe_data(load(data, label, views, index))
-        if figure is not None:
-            with writing(figure):
-                plot_patterns(description).savefig(figure, dpi=150)
-        if as_json:
-            print_json(description.to_dict())
-            return
+    DATA is .npz, .csv, .tsv, .parquet or .h5mu. A view is absent for a sample if all its
+    cells are empty.
+    """
+    if figure is not None:
+        check_png(figure)
         with installed():
-            from rich.console import Console
-        console = Console()
-        say(console, *_parts(description))
-        if figure is not None:
-            console.print(f"\nFigure: {figure}", highlight=False, markup=False, soft_wrap=True)
-
-    return describe
+            import matplotlib.figure  # noqa: F401
+    description = describe_data(load(data, label, views, index))
+    if figure is not None:
+        with writing(figure):
+            plot_patterns(description).savefig(figure, dpi=150)
+    if as_json:
+        print_json(description.to_dict())
+        return
+    with installed():
+        from rich.console import Console
+    console = Console()
+    say(console, *_parts(description))
+    if figure is not None:
+        console.print(f"\nFigure: {figure}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _parts(description: Description) -> Iterator[Any]:

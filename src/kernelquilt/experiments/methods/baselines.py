@@ -23,7 +23,7 @@ from kernelquilt.experiments.methods._recipes import (
     fit_and_predict,
     from_search,
 )
-from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.experiments.study.splits import Split
 from kernelquilt.mkl.norms.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
 from kernelquilt.quilt.estimators import QuiltClassifier
 from kernelquilt.quilt.late_fusion import LateFusionClassifier
@@ -31,28 +31,28 @@ from kernelquilt.quilt.late_fusion import LateFusionClassifier
 PENALTIES = [0.1, 1.0, 10.0, 100.0]
 
 
-def zero_filled_svc(problem: Problem, tuning: Tuning) -> Fitted:
+def zero_filled_svc(split: Split, tuning: Tuning) -> Fitted:
     """Fit scikit-learn's SVC to the mean of the zero-filled kernels."""
-    train, test = (stack.gram().mean(axis=0) for stack in problem.stacks)
+    train, test = (stack.gram().mean(axis=0) for stack in split.stacks)
     candidates = tuning.candidates(("C",)) or {"C": PENALTIES}
     search = GridSearchCV(SVC(kernel="precomputed"), candidates, cv=tuning.splitter)
-    return from_search(search, (train, test), problem)
+    return from_search(search, (train, test), split)
 
 
-def complete_only(problem: Problem, tuning: Tuning) -> Fitted:
+def complete_only(split: Split, tuning: Tuning) -> Fitted:
     """Fit the mean kernel to the complete training samples; absent test kernels are zero."""
-    train, test = problem.stacks
+    train, test = split.stacks
     complete = np.flatnonzero(train.observed.all(axis=1))
-    labels, counts = np.unique(problem.y_train[complete], return_counts=True)
-    if len(labels) < len(np.unique(problem.y_train)) or counts.min() < 2:
+    labels, counts = np.unique(split.y_train[complete], return_counts=True)
+    if len(labels) < len(np.unique(split.y_train)) or counts.min() < 2:
         raise ImpossibleError(f"{len(complete)} complete training samples do not cover the classes")
-    K, y = train.gram().mean(axis=0), problem.y_train[complete]
+    K, y = train.gram().mean(axis=0), split.y_train[complete]
     rows = test.gram().mean(axis=0)[:, complete]
     candidates = tuning.candidates(("C",)) or {"C": PENALTIES}
     folds = Tuning(tuning.grid, min(tuning.folds, int(counts.min())), tuning.seed)
     search = GridSearchCV(SVC(kernel="precomputed"), candidates, cv=folds.splitter)
     square = K[np.ix_(complete, complete)]
-    return from_search(search, (square, rows), replace(problem, y_train=y))
+    return from_search(search, (square, rows), replace(split, y_train=y))
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class SelfTuned:
 
     classifier: Any
 
-    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+    def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
-        return fit_and_predict(clone(self.classifier), problem.stacks, problem)
+        return fit_and_predict(clone(self.classifier), split.stacks, split)
 
 
 METHODS = {
