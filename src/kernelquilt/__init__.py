@@ -38,43 +38,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# where names are imported from when they are first used, so that the command line starts at once;
-# type checkers and editors read the imports above, and a test compares the two
-_HOMES = {
-    "TransferFill": "completion",
-    "WishartCompletion": "completion",
-    "Solution": "core.solution",
-    "KernelStack": "data",
-    "MultiView": "data",
-    "ViewTransformer": "data",
-    "as_views": "data",
-    "CentreKernels": "kernels",
-    "EmpiricalKernelMap": "kernels",
-    "Gaussian": "kernels",
-    "ScaleKernels": "kernels",
-    "ViewKernels": "kernels",
-    "gaussian_bank": "kernels",
-    "ConvexAbsentMKLClassifier": "mkl",
-    "LpMKLClassifier": "mkl",
-    "MKLSearchCV": "mkl",
-    "ObservedFractionMKLClassifier": "mkl",
-    "SimpleMKLClassifier": "mkl",
-    "mkl_path": "mkl",
-    "LateFusionClassifier": "quilt",
-    "QuiltClassifier": "quilt",
-    "QuiltRegressor": "quilt",
+# where names are when they are first used, so that the command line starts at once; type checkers
+# and editors read the imports above, and a test compares the two
+_NAMES = {
+    "completion": "TransferFill WishartCompletion",
+    "core.solution": "Solution",
+    "data": "KernelStack MultiView ViewTransformer as_views",
+    "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
+    "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier MKLSearchCV ObservedFractionMKLClassifier "
+    "SimpleMKLClassifier mkl_path",
+    "quilt": "LateFusionClassifier QuiltClassifier QuiltRegressor",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _PACKAGES = (
-    "bounds",
-    "completion",
-    "data",
-    "datasets",
-    "inspection",
-    "kernels",
-    "metrics",
-    "mkl",
-    "quilt",
-)
+    "bounds", "completion", "data", "datasets", "inspection", "kernels", "metrics", "mkl", "quilt",
+)  # fmt: skip
 __all__ = ["__version__", *_HOMES, *_PACKAGES]
 
 

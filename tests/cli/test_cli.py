@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import kernelquilt.cli.demo as demo_command
 from kernelquilt import __version__, cli
 from kernelquilt.cli._group import COMMANDS
+from kernelquilt.cli._running import Results
 from kernelquilt.datasets import load_example
 from kernelquilt.experiments import demo
 from kernelquilt.experiments.methods import METHODS, Method
@@ -174,11 +175,21 @@ class TestCommand:
         study = demo.demo_study()
         scores = {method: [[0.5] * study.repetitions] * 5 for method in study.methods}
         found = summary_of(study.settings, scores, converged=0.0, train_seconds=0.1)
-        monkeypatch.setattr(demo_command, "_finished", lambda *_: found)
+        monkeypatch.setattr(demo_command, "run", lambda *_: Results([found], [], 0))
         result = run("demo", "--output", str(tmp_path / "[bold].png"))
         assert result.exit_code == 0, result.output
         assert "120 of 120 fits stopped above the tolerance" in result.output
         assert "[bold].png" in result.output
+
+    def test_demo_with_failed_fits(self, tmp_path, monkeypatch):
+        def fail(split, tuning):
+            raise ValueError("no luck")
+
+        monkeypatch.setitem(METHODS, "kNN SVC", Method("fails", fail))
+        monkeypatch.setattr(demo_command, "demo_study", lambda quick: SMALL)
+        result = run("demo", "--output", str(tmp_path / "demo.png"))
+        assert result.exit_code == 1
+        assert "ValueError: no luck" in result.stdout
 
     @pytest.mark.parametrize(
         ("name", "reason"),
@@ -190,7 +201,7 @@ class TestCommand:
     )
     def test_output_is_checked_before_computing(self, tmp_path, monkeypatch, name, reason):
         (tmp_path / "folder.png").mkdir()
-        monkeypatch.setattr(demo_command, "_finished", lambda *_: pytest.fail("computed"))
+        monkeypatch.setattr(demo_command, "run", lambda *_: pytest.fail("computed"))
         result = run("demo", "--output", str(tmp_path / name))
         assert result.exit_code == 2
         assert reason in result.stderr
@@ -200,7 +211,7 @@ class TestCommand:
         def interrupted(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(demo_command, "_finished", interrupted)
+        monkeypatch.setattr(demo_command, "run", interrupted)
         old = tmp_path / "old.png"
         old.write_bytes(b"old")
         assert run("demo", "--output", str(tmp_path / "new.png")).exit_code == 130

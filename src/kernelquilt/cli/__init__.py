@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import click
 
-__all__ = ["commands", "main", "needs"]
+__all__ = ["EXTRAS", "commands", "main", "needs"]
 
-_EXTRAS = {"distributed": "scale", "jinja2": "experiments", "pandas": "experiments"}
+EXTRAS = {  # of the packages that commands need
+    **dict.fromkeys(("click", "rich", "matplotlib"), "demo"),
+    **dict.fromkeys(("jinja2", "pandas"), "experiments"),
+    "distributed": "scale",
+}
 
 
 def commands() -> "click.Group":
@@ -19,11 +23,12 @@ def commands() -> "click.Group":
 
 
 def needs(error: ModuleNotFoundError) -> str:
-    """Return how to install what is not there."""
+    """Return how to install what is not there; raise the error if that is none of `EXTRAS`."""
     if error.name is None:  # the text says it already
         return str(error)
-    extra = _EXTRAS.get(error.name, "demo")
-    return f'kq needs {error.name}: pip install "kernelquilt[{extra}]"'
+    if error.name not in EXTRAS:
+        raise error
+    return f'kq needs {error.name}: pip install "kernelquilt[{EXTRAS[error.name]}]"'
 
 
 def main() -> None:

@@ -1,16 +1,16 @@
-"""What the commands share: errors, options, JSON."""
+"""What the commands share: exit codes, options, JSON."""
 
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kernelquilt.cli import needs
 from kernelquilt.experiments.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,29 +20,25 @@ INTERRUPTED = "interrupted; run the same command again to go on"
 BAD_INPUT, CELLS_FAILED, STOPPED = 2, 1, 130
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-class InputError(click.ClickException):
-    """An error of the user's: one line, exit code 2."""
-
-    exit_code = BAD_INPUT
-
-
-@contextmanager
-def installed() -> Iterator[None]:
-    """Explain which package is to be installed if an import fails."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise click.ClickException(needs(error)) from error
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON and nothing else on stdout."
+)
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31),
+    default=0,
+    show_default=True,
+    help="Seed of the splits and of what is absent.",
+)
 
 
-@contextmanager
-def user_errors() -> Iterator[None]:
-    """Turn errors that explain themselves into one line and exit code 2."""
-    try:
-        yield
-    except UserError as error:
-        raise InputError(str(error)) from error
+def add_options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds several options to a command, the first one on top."""
+
+    def decorate(function: F) -> F:
+        return reduce(lambda decorated, add: add(decorated), reversed(decorators), function)
+
+    return decorate
 
 
 @contextmanager
@@ -51,7 +47,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write to {str(path)!r}: {error.strerror or error}") from error
+        raise UserError(f"cannot write to {str(path)!r}: {error.strerror or error}") from error
 
 
 def epilog(*examples: str) -> str:
@@ -62,24 +58,19 @@ def epilog(*examples: str) -> str:
 def check_png(path: Path) -> None:
     """Refuse a path that a PNG cannot be written to."""
     if path.suffix.lower() != ".png":
-        raise InputError(f"cannot write {str(path)!r}: the name must end in .png")
+        raise UserError(f"cannot write {str(path)!r}: the name must end in .png")
     existed = path.exists()
-    try:
+    with writing(path):
         path.open("ab").close()
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from error
     if not existed:
         path.unlink()
 
 
 def check_directory(path: Path | None) -> None:
     """Make the directory of the output, before anything is computed."""
-    if path is None:
-        return
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write to {str(path)!r}: {error.strerror}") from error
+    if path is not None:
+        with writing(path):
+            path.mkdir(parents=True, exist_ok=True)
 
 
 def print_json(value: Any) -> None:
@@ -97,10 +88,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def say(console: "Console", *lines: Any) -> None:
-    """Print lines as they are."""
+def say(console: "Console", *lines: Any, soft_wrap: bool = False) -> None:
+    """Print lines as they are; those with names of files had better not be wrapped."""
     for line in lines:
-        console.print(line, highlight=False, markup=False)
+        console.print(line, highlight=False, markup=False, soft_wrap=soft_wrap)
 
 
 def split_names(text: str | None) -> list[str] | None:
@@ -110,23 +101,5 @@ def split_names(text: str | None) -> list[str] | None:
     # not at the comma of "(r,p)-MKL"
     names = [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
     if not names:
-        raise InputError(f"there are no names in {text!r}; separate names by commas")
+        raise UserError(f"there are no names in {text!r}; separate names by commas")
     return names
-
-
-def seed_option(function: F) -> F:
-    """Add ``--seed``."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(0, 2**31),
-        default=0,
-        show_default=True,
-        help="Seed of the splits and of what is absent.",
-    )(function)
-
-
-def json_option(function: F) -> F:
-    """Add ``--json``."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print JSON and nothing else on stdout."
-    )(function)

@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from kernelquilt import __version__
+from kernelquilt.cli import needs
 from kernelquilt.cli._common import BAD_INPUT, INTERRUPTED, STOPPED
+from kernelquilt.experiments.errors import UserError
 
 # the help of the group must not import the commands; a test compares it with theirs
 COMMANDS = {
@@ -54,6 +56,12 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             error.show()
             code = error.exit_code
+        except UserError as error:
+            click.echo(f"Error: {error}", err=True)
+            code = BAD_INPUT
+        except ModuleNotFoundError as error:
+            click.echo(f"Error: {needs(error)}", err=True)
+            code = 1
         except click.Abort:
             click.echo(INTERRUPTED, err=True)
             code = STOPPED

@@ -13,17 +13,15 @@ import click
 
 from kernelquilt.cli._common import (
     CELLS_FAILED,
-    F,
-    InputError,
-    installed,
+    add_options,
     json_option,
     print_json,
     say,
     seed_option,
-    user_errors,
     writing,
 )
 from kernelquilt.cli._tables import study_parts
+from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.reporting.report import report_json, write_report
 from kernelquilt.experiments.reporting.summarise import summarise
 from kernelquilt.experiments.reporting.summary import Summary
@@ -36,6 +34,32 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where there is no terminal
+
+
+run_options = add_options(
+    click.option(
+        "--jobs",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Number of cells that are computed at once.",
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        default=BACKENDS[0],
+        show_default=True,
+        help="What runs the jobs: processes, threads, or dask (with the scheduler that "
+        "DASK_SCHEDULER_ADDRESS names, otherwise a local one).",
+    ),
+    seed_option,
+    click.option(
+        "--output",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Directory for a report: tables, figures, HTML.",
+    ),
+    json_option,
+)
 
 
 @dataclass(frozen=True)
@@ -59,36 +83,6 @@ class Results:
     n_failed: int
 
 
-def run_options(function: F) -> F:
-    """Add the options of `RunOptions`, apart from the store."""
-    for decorate in (
-        json_option,
-        click.option(
-            "--output",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Directory for a report: tables, figures, HTML.",
-        ),
-        seed_option,
-        click.option(
-            "--backend",
-            type=click.Choice(BACKENDS),
-            default=BACKENDS[0],
-            show_default=True,
-            help="What runs the jobs: processes, threads, or dask (with the scheduler that "
-            "DASK_SCHEDULER_ADDRESS names, otherwise a local one).",
-        ),
-        click.option(
-            "--jobs",
-            type=click.IntRange(1),
-            default=1,
-            show_default=True,
-            help="Number of cells that are computed at once.",
-        ),
-    ):
-        function = decorate(function)
-    return function
-
-
 def run_and_show(studies: Sequence[Study], load: Load, options: RunOptions) -> None:
     """Run studies, print their tables, write the report, and exit with 1 if cells failed.
 
@@ -101,7 +95,7 @@ def run_and_show(studies: Sequence[Study], load: Load, options: RunOptions) -> N
     """
     found = run(studies, load, options)
     if options.output is not None:
-        with installed(), writing(options.output):
+        with writing(options.output):
             write_report(found.summaries, options.output)
     if options.as_json:
         entries = report_json(found.summaries)["studies"]
@@ -112,55 +106,37 @@ def run_and_show(studies: Sequence[Study], load: Load, options: RunOptions) -> N
         console = Console()
         show_tables(found.summaries, console)
         say(console, *found.skipped)
-        console.print(f"Store: {options.store}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"Store: {options.store}", soft_wrap=True)
     if found.n_failed:
         click.get_current_context().exit(CELLS_FAILED)
 
 
 def run(studies: Sequence[Study], load: Load, options: RunOptions) -> Results:
-    """Run the cells that the store does not have.
+    """Run the cells that the store does not have; the results are of what was asked for only."""
+    import rich  # noqa: F401 - it had better be missed before anything is computed
 
-    Parameters
-    ----------
-    studies, load, options
-        As in `run_and_show`.
-
-    Returns
-    -------
-    results : Results
-        Of what was asked for, not of all that the store has.
-    """
-    with installed():
-        import rich  # noqa: F401
+    data = [(study, *available(study, load)) for study in studies]
+    skipped = list(dict.fromkeys(line for *_, lines in data for line in lines))
+    there = [study.select(list(sources)) for study, sources, _ in data if sources]
+    if not there:
+        raise UserError(f"none of the data sets is there; the first is {skipped[0]}")
     n_failed = 0
-    with user_errors():
-        data = [(study, *available(study, load)) for study in studies]
-        skipped = list(dict.fromkeys(line for *_, lines in data for line in lines))
-        there = [study.select(list(sources)) for study, sources, _ in data if sources]
-        if not there:
-            raise InputError(f"none of the data sets is there; the first is {skipped[0]}")
-        with Store(options.store) as store:
-            n_open = sum(len(open_cells(study, store, options.seed)) for study in there)
-            with _workers(options), _progress(n_open) as advance:
-                for study, sources, _ in data:
-                    n_failed += finish_study(
-                        study,
-                        sources,
-                        store,
-                        n_jobs=options.jobs,
-                        backend=options.backend,
-                        seed=options.seed,
-                        on_cells=advance,
-                    ).n_failed
-            summaries = [_summary(study, store, options.seed) for study in there]
+    with Store(options.store) as store:
+        n_open = sum(len(open_cells(study, store, options.seed)) for study in there)
+        with _workers(options), _progress(n_open) as advance:
+            for study, sources, _ in data:
+                n_failed += finish_study(
+                    study, sources, store, n_jobs=options.jobs, backend=options.backend,
+                    seed=options.seed, on_cells=advance,
+                ).n_failed  # fmt: skip
+        summaries = [_summary(study, store, options.seed) for study in there]
     return Results(summaries, skipped, n_failed)
 
 
 def _workers(options: RunOptions) -> AbstractContextManager[Any]:
     if options.backend != "dask":
         return nullcontext()
-    with installed():
-        distributed: Any = import_module("distributed")
+    distributed: Any = import_module("distributed")
     client: AbstractContextManager[Any] = distributed.Client(
         n_workers=options.jobs, threads_per_worker=1, dashboard_address=None
     )
@@ -169,27 +145,16 @@ def _workers(options: RunOptions) -> AbstractContextManager[Any]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    from rich import progress as parts
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _line_now_and_then(total)
         return
-    with Progress(
-        TextColumn("cells"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+    with parts.Progress(
+        *("cells", parts.BarColumn(), parts.MofNCompleteColumn(), parts.TimeElapsedColumn()),
+        *("left", parts.TimeRemainingColumn()),
         console=console,
         transient=True,
         disable=not total,

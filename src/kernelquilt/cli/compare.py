@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from kernelquilt.cli._common import InputError, check_directory, epilog, split_names, user_errors
+from kernelquilt.cli._common import check_directory, epilog, split_names
 from kernelquilt.cli._data import data_options, load
 from kernelquilt.cli._running import RunOptions, run_and_show, run_options
+from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.own_data.compare import DEFAULT_METHODS, METRICS, comparison_study
 from kernelquilt.experiments.study.sources import UserSource
 
@@ -18,7 +19,7 @@ MECHANISMS = ("mcar", "per_sample", "block", "mnar")
 def _numbers(context: Any, parameter: Any, values: tuple[float, ...]) -> tuple[float, ...]:
     """Refuse nan, which is in every range."""
     if any(math.isnan(value) for value in values):
-        raise InputError("--ratio must be a number from 0 to less than 1")
+        raise UserError("--ratio must be a number from 0 to less than 1")
     return values
 
 
@@ -89,14 +90,12 @@ def compare(
     options = RunOptions(**run)
     check_directory(options.output)
     user_data = load(data, label, views, index)
-    with user_errors():
-        study = comparison_study(
-            user_data,
-            methods=split_names(methods),
-            ratios=ratios,
-            mechanism=mechanism,
-            repetitions=repetitions,
-            metric=metric,
-        )
-        source = UserSource(user_data.views, user_data.labels())
-    run_and_show([study], source, options)
+    study = comparison_study(
+        user_data,
+        methods=split_names(methods),
+        ratios=ratios,
+        mechanism=mechanism,
+        repetitions=repetitions,
+        metric=metric,
+    )
+    run_and_show([study], UserSource(user_data.views, user_data.labels()), options)

@@ -7,12 +7,10 @@ from tempfile import TemporaryDirectory
 import click
 
 from kernelquilt import __version__
-from kernelquilt.cli._common import check_png, epilog, installed, say, seed_option
+from kernelquilt.cli._common import CELLS_FAILED, check_png, epilog, say, seed_option
 from kernelquilt.cli._running import RunOptions, run, show_tables
 from kernelquilt.datasets import load_example
 from kernelquilt.experiments.demo import absences, conclusions, costs, demo_figure, demo_study
-from kernelquilt.experiments.reporting.summary import Summary
-from kernelquilt.experiments.study.protocol import Study
 from kernelquilt.experiments.study.sources import UserSource
 
 
@@ -31,24 +29,21 @@ def demo(output: Path, seed: int, quick: bool) -> None:
 
     Prints a table and writes a figure of accuracy against the share of absent views.
     """
-    with installed():
-        import matplotlib.figure  # noqa: F401
-        from rich.console import Console
+    import matplotlib.figure  # noqa: F401 - it had better be missed before anything is computed
+    from rich.console import Console
+
     check_png(output)
     begun = time.perf_counter()
     console, study = Console(), demo_study(quick=quick)
     load = UserSource(*load_example("digits"))
     say(console, f"kernelquilt {__version__}: {len(list(study.cells()))} fits", "")
-    summary = _finished(study, load, seed)
-    absent = absences(study, load(study.datasets[0]), seed)
+    with TemporaryDirectory() as folder:
+        found = run([study], load, RunOptions(Path(folder) / "demo.sqlite", seed))
+    show_tables(found.summaries, console)
+    if found.n_failed:
+        click.get_current_context().exit(CELLS_FAILED)
+    summary, absent = found.summaries[0], absences(study, load(study.datasets[0]), seed)
     demo_figure(summary, absent).savefig(output, dpi=150)
-    show_tables([summary], console)
     say(console, *costs(summary), "", *conclusions(summary, absent))
     seconds = time.perf_counter() - begun
-    text = f"\nFigure: {output} (after {seconds:.0f} s)"
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _finished(study: Study, load: UserSource, seed: int) -> Summary:
-    with TemporaryDirectory() as folder:
-        return run([study], load, RunOptions(Path(folder) / "demo.sqlite", seed)).summaries[0]
+    say(console, f"\nFigure: {output} (after {seconds:.0f} s)", soft_wrap=True)

@@ -7,10 +7,8 @@ import click
 from kernelquilt.cli._common import (
     check_directory,
     epilog,
-    installed,
     json_option,
     print_json,
-    user_errors,
     writing,
 )
 from kernelquilt.experiments.reporting.report import report_json, summaries_of, write_report
@@ -47,7 +45,7 @@ def report(
     """Write tables, figures and tests of significance of what STORE holds."""
     if not as_json:
         check_directory(output)
-    with installed(), user_errors(), Store(store, create=False) as stored:
+    with Store(store, create=False) as stored:
         summaries = summaries_of(stored, protocol=protocol, study=study, metric=metric)
         if as_json:
             print_json(report_json(summaries))

@@ -8,14 +8,13 @@ from typing import Any
 import click
 
 from kernelquilt.cli._common import (
-    InputError,
     check_directory,
     epilog,
     print_json,
     split_names,
-    user_errors,
 )
 from kernelquilt.cli._running import RunOptions, run_and_show, run_options
+from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.own_data.compare import check_name
 from kernelquilt.experiments.study.protocol import PROTOCOLS, Study, load_forms
 from kernelquilt.experiments.study.sources import DataDirectory
@@ -72,17 +71,15 @@ def reproduce(
     Quick and full form share their cells.
     """
     if listed:
-        with user_errors():
-            _list([protocol] if protocol else PROTOCOLS, run["as_json"])
+        _list([protocol] if protocol else PROTOCOLS, run["as_json"])
         return
     if protocol is None:
-        raise InputError("name a protocol, or list them with kq reproduce --list")
-    with user_errors():
-        check_name(protocol, PROTOCOLS, "protocol")
-        forms = _showing(load_forms(protocol), tables, figures)
-        names = split_names(datasets), split_names(methods)
-        _check_names([whole for whole, _ in forms], *names)
-        studies = _selected([whole if full else quick for whole, quick in forms], *names)
+        raise UserError("name a protocol, or list them with kq reproduce --list")
+    check_name(protocol, PROTOCOLS, "protocol")
+    forms = _showing(load_forms(protocol), tables, figures)
+    names = split_names(datasets), split_names(methods)
+    _check_names([whole for whole, _ in forms], *names)
+    studies = _selected([whole if full else quick for whole, quick in forms], *names)
     if repetitions is not None:
         studies = [replace(study, repetitions=repetitions) for study in studies]
     load = _directory(data_dir)
@@ -128,7 +125,7 @@ def _showing(
     there = [shown for full, _ in forms for shown in full.shows]
     for name in wanted:
         if name not in there:
-            raise InputError(
+            raise UserError(
                 f"{forms[0][0].protocol} has no study of {name}; it has "
                 f"{', '.join(dict.fromkeys(there))}"
             )
@@ -153,13 +150,13 @@ def _selected(
     chosen = [study.select(datasets, methods) for study in studies]
     chosen = [study for study in chosen if study.datasets and study.methods]
     if not chosen:
-        raise InputError("no study has such cells in this form; try --full, or see --list")
+        raise UserError("no study has such cells in this form; try --full, or see --list")
     return chosen
 
 
 def _directory(path: Path | None) -> DataDirectory:
     if path is None:
-        raise InputError("name the directory of the data with --data-dir or KERNELQUILT_DATA")
+        raise UserError("name the directory of the data with --data-dir or KERNELQUILT_DATA")
     if not path.is_dir():
-        raise InputError(f"there is no data directory {str(path)!r}")
+        raise UserError(f"there is no data directory {str(path)!r}")
     return DataDirectory(path)

@@ -1,11 +1,12 @@
 """The study behind ``kq demo``: methods on the digits while views become absent."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kernelquilt._typing import Floats
 from kernelquilt.experiments.reporting.summary import Summary
 from kernelquilt.experiments.study.protocol import DataSet, Study
 from kernelquilt.experiments.study.sources import Source
@@ -54,73 +55,34 @@ def demo_study(*, quick: bool = False) -> Study:
     return replace(_FULL, settings=[0.0, 0.4, 0.8], repetitions=2, problem=smaller)
 
 
-@dataclass(frozen=True)
-class Absence:
-    """What is absent in one setting, on average over the repetitions.
+class Absence(NamedTuple):
+    """What is absent in one setting, means over the repetitions."""
 
-    Attributes
-    ----------
-    share : float
-        Of all views of all samples; as every sample keeps one, less than the ratio asked for.
-    n_train, n_complete : float
-        Training samples, and those of them that have every view.
-    """
-
-    share: float
+    share: float  # of all views; every sample keeps one, so that it is less than the ratio
     n_train: float
-    n_complete: float
+    n_complete: float  # training samples that have every view
 
 
 def absences(study: Study, source: Source, seed: int) -> list[Absence]:
-    """Return what is absent in each setting of the study.
-
-    Parameters
-    ----------
-    study : Study
-    source : Source
-        The digits.
-    seed : int
-        That the study is run with.
-
-    Returns
-    -------
-    absences : list of Absence
-    """
+    """Return what is absent in each setting of the study."""
     found: dict[float, list[tuple[float, int, int]]] = {}
     for cell in replace(study, methods=study.methods[:1]).cells(seed):
         split = make_split(cell, source)
-        train, everywhere = split.train.observed, [split.train.observed, split.test.observed]
-        figures = 1 - np.concatenate(everywhere).mean(), len(train), train.all(axis=1).sum()
-        found.setdefault(cell.setting, []).append(figures)
+        train, test = split.train.observed, split.test.observed
+        share = 1 - np.concatenate([train, test]).mean()
+        found.setdefault(cell.setting, []).append((share, len(train), train.all(axis=1).sum()))
     return [Absence(*np.mean(found[setting], axis=0).tolist()) for setting in study.settings]
 
 
 def conclusions(summary: Summary, absent: Sequence[Absence]) -> Iterator[str]:
-    """Say in words what the study shows.
-
-    Parameters
-    ----------
-    summary : Summary
-    absent : sequence of Absence
-        From `absences`.
-    """
+    """Say in words what the study shows, with what was absent in each setting."""
     scores = dict(zip(summary.methods, summary.scores, strict=True))
-    rivals = [m for m, values in scores.items() if m != DROPPED and not np.isnan(values[-1]).any()]
-    ranked = sorted(rivals, key=lambda method: -scores[method][-1].mean())
-    for best, second in [ranked[:2]] if len(ranked) > 1 else []:
-        lead = scores[best][-1] - scores[second][-1]
-        yield (
-            f"With {absent[-1].share:.0%} of the views absent, {best!r} is the most accurate: "
-            f"{lead.mean():.1f} points above {second!r}, and ahead in "
-            f"{np.count_nonzero(lead > 0)} of {len(lead)} splits."
-        )
-        if best == QUILT:
-            yield (
-                "Do not expect as much everywhere: views are absent at random here, and on three "
-                "data sets whose views are absent by nature the quilt had no consistent gain."
-            )
-    costs = (scores[FILLED] - scores[DROPPED]).mean(axis=1)
-    dropped = [(here, cost) for here, cost in zip(absent, costs, strict=True) if here.share > 0]
+    yield from _best(scores, absent[-1])
+    dropped = [
+        (here, cost)
+        for here, cost in zip(absent, (scores[FILLED] - scores[DROPPED]).mean(axis=1), strict=True)
+        if here.share > 0
+    ]
     possible = [(here, cost) for here, cost in dropped if not np.isnan(cost)]
     for here, cost in possible[-1:]:
         yield (
@@ -131,17 +93,27 @@ def conclusions(summary: Summary, absent: Sequence[Absence]) -> Iterator[str]:
         yield f"At {here.share:.0%} there are no longer enough complete samples to train on."
 
 
-def costs(summary: Summary) -> Iterator[str]:
-    """Say how long the fits took, and how many did not converge.
+def _best(scores: Mapping[str, Floats], most: Absence) -> Iterator[str]:
+    last = {m: values[-1] for m, values in scores.items() if m != DROPPED}
+    ranked = sorted(last, key=lambda method: last[method].mean(), reverse=True)
+    best, second = ranked[:2]
+    lead = last[best] - last[second]
+    yield (
+        f"With {most.share:.0%} of the views absent, {best!r} is the most accurate: "
+        f"{lead.mean():.1f} points above {second!r}, and ahead in {np.count_nonzero(lead > 0)} of "
+        f"{len(lead)} splits."
+    )
+    if best == QUILT:
+        yield (
+            "Do not expect as much everywhere: views are absent at random here, and on three data "
+            "sets whose views are absent by nature the quilt had no consistent gain."
+        )
 
-    Parameters
-    ----------
-    summary : Summary
-    """
+
+def costs(summary: Summary) -> Iterator[str]:
+    """Say how long the fits took, and how many did not converge."""
     columns = zip(*(line.entries for line in summary.lines), strict=True)
-    fits = {
-        m: [e for e in column if e.n] for m, column in zip(summary.methods, columns, strict=True)
-    }
+    fits = {m: [e for e in own if e.n] for m, own in zip(summary.methods, columns, strict=True)}
     times = {
         m: np.median([e.extra["train_seconds"] for e in own]) for m, own in fits.items() if own
     }
@@ -153,30 +125,16 @@ def costs(summary: Summary) -> Iterator[str]:
 
 
 def demo_figure(summary: Summary, absent: Sequence[Absence]) -> "Figure":
-    """Draw the accuracy of the methods against the share of absent views.
-
-    Parameters
-    ----------
-    summary : Summary
-    absent : sequence of Absence
-        From `absences`.
-
-    Returns
-    -------
-    figure : matplotlib Figure
-    """
+    """Draw the accuracy of the methods against the share of absent views."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.6), layout="constrained")
-    display = AbsenceCurveDisplay(
-        [here.share for here in absent],
-        {
-            method: (values.mean(axis=1) / 100, values.std(axis=1, ddof=1) / 100)
-            for method, values in zip(summary.methods, summary.scores, strict=True)
-        },
-    )
-    display.plot(figure.subplots())
-    display.ax_.set_title(
+    scores = {
+        method: (values.mean(axis=1) / 100, values.std(axis=1, ddof=1) / 100)
+        for method, values in zip(summary.methods, summary.scores, strict=True)
+    }
+    display = AbsenceCurveDisplay([here.share for here in absent], scores)
+    display.plot(figure.subplots()).ax_.set_title(
         f"Digits in five views, {absent[0].n_train:.0f} training samples\n"
         f"mean and standard deviation of {summary.study.repetitions} splits",
         fontsize=11,

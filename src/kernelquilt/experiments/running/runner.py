@@ -10,11 +10,11 @@ import os
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
@@ -30,24 +30,12 @@ from kernelquilt.experiments.study.splits import Split, make_split
 BACKENDS = ("loky", "threading", "dask")
 
 
-@dataclass(frozen=True)
-class Task:
-    """What the cells of a study do.
+class Task(NamedTuple):
+    """What the cells of a study do."""
 
-    Attributes
-    ----------
-    read : callable
-        From a `DataSet` and a `Load` to a source: its data and the digest of its file.
-    make : callable
-        From a cell and the source of its data set to what cells that differ only in the method
-        have in common.
-    run : callable
-        From a cell and that to a finished row.
-    """
-
-    read: Callable[[DataSet, Load], Any]
-    make: Callable[[Cell, Any], Any]
-    run: Callable[[Cell, Any], Row]
+    read: Callable[[DataSet, Load], Any]  # a source: data, and the digest of their file
+    make: Callable[[Cell, Any], Any]  # from it what cells that differ only in the method share
+    run: Callable[[Cell, Any], Row]  # one of these cells
 
 
 def _split_with_kernels(cell: Cell, source: Source) -> Split:
@@ -87,62 +75,15 @@ class RunSummary:
     skipped: list[str] = field(default_factory=list)
 
 
-def run_study(
-    study: Study,
-    store_path: Path,
-    load: Load,
-    *,
-    n_jobs: int = 1,
-    backend: str = "loky",
-    seed: int = 0,
-    on_cells: Callable[[int], None] | None = None,
-) -> RunSummary:
-    """Finish the cells of a study; those that failed before are tried again.
-
-    Parameters
-    ----------
-    study : Study
-    store_path : path-like
-        Of the store; made if it is not there.
-    load : Load
-        Where the data sets come from.
-    n_jobs : int, default=1
-        Workers.
-    backend : {"loky", "threading", "dask"}, default="loky"
-        Of joblib; with "dask" the workers of the current `distributed.Client` are used.
-    seed : int, default=0
-        Of splits and masks.
-    on_cells : callable, optional
-        Called with the number of cells that have just been finished.
-
-    Returns
-    -------
-    summary : RunSummary
-    """
+def run_study(study: Study, store_path: Path, load: Load, **options: Any) -> RunSummary:
+    """Read the data of a study and finish its cells, with the options of `finish_study`."""
     sources, skipped = available(study, load)
     with Store(store_path) as store:
-        summary = finish_study(
-            study, sources, store, n_jobs=n_jobs, backend=backend, seed=seed, on_cells=on_cells
-        )
-    summary.skipped = skipped
-    return summary
+        return replace(finish_study(study, sources, store, **options), skipped=skipped)
 
 
 def available(study: Study, load: Load) -> tuple[dict[str, Any], list[str]]:
-    """Read the data sets of a study.
-
-    Parameters
-    ----------
-    study : Study
-    load : Load
-
-    Returns
-    -------
-    sources : dict of str to Source or Archive
-        Those that are there, by name.
-    skipped : list of str
-        A line for each of the others.
-    """
+    """Return the sources of the data sets that are there, and a line for each of the others."""
     sources, skipped = {}, []
     for dataset in study.datasets:
         try:
@@ -160,18 +101,24 @@ def finish_study(
     n_jobs: int = 1,
     backend: str = "loky",
     seed: int = 0,
-    on_cells: Callable[[int], None] | None = None,
+    on_cells: Callable[[int], None] = lambda count: None,
 ) -> RunSummary:
-    """Finish the cells of a study, as `run_study` does, with data that have been read.
+    """Finish the cells of a study; those that failed before are tried again.
 
     Parameters
     ----------
     study : Study
     sources : mapping of str to Source or Archive
-        From `available`.
+        Of its data sets, from `available`.
     store : Store
-    n_jobs, backend, seed, on_cells
-        As in `run_study`.
+    n_jobs : int, default=1
+        Workers.
+    backend : {"loky", "threading", "dask"}, default="loky"
+        Of joblib; with "dask" the workers of the current `distributed.Client` are used.
+    seed : int, default=0
+        Of splits and masks.
+    on_cells : callable, optional
+        Called with the number of cells that have just been finished.
 
     Returns
     -------
@@ -193,8 +140,7 @@ def finish_study(
     batches = _batches(open_cells(there, store, seed))
     for finished in _results(batches, store.path, sources, n_jobs, backend):
         summary.n_new += finished
-        if on_cells is not None:
-            on_cells(finished)
+        on_cells(finished)
     for row in store.rows(study.protocol, study.name):
         if row.key in keys:
             summary.n_impossible += row.status == "impossible"
@@ -252,20 +198,7 @@ def _results(
 
 
 def run_batch(batch: list[Cell], store_path: Path, source: Any) -> int:
-    """Finish the cells of one batch and return how many there were.
-
-    Parameters
-    ----------
-    batch : list of Cell
-        With the same data set, setting and repetition.
-    store_path : path-like
-    source : Source or Archive
-        Of the data set.
-
-    Returns
-    -------
-    n_cells : int
-    """
+    """Finish the cells of one batch, all of the same source, and return how many there were."""
     with threadpool_limits(1), Store(store_path) as store:
         run = None
         for cell in batch:
