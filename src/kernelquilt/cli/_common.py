@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kernelquilt.experiments.errors import UserError
-from kernelquilt.experiments.plain import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,6 +74,8 @@ def check_directory(path: Path | None) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON; figures that are not there are null."""
+    from kernelquilt.experiments.plain import plain
+
     click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
