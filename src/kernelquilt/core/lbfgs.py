@@ -15,7 +15,6 @@ functions that are nearly not smooth (Lewis and Overton, Math. Prog. 2013).
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.linalg.blas import daxpy
 
 from kernelquilt._typing import Floats, Numbers
 
@@ -43,10 +42,7 @@ def _dot(a: Vector, b: Vector) -> float:
 
 
 def _add(x: Floats, factor: float, y: Vector) -> None:
-    """Add a multiple of y to x in place."""
-    if y.dtype == np.float64:
-        daxpy(y, x, a=factor)
-        return
+    """Add a multiple of y to x in place, in pieces for the same reason."""
     for i in range(0, len(x), PIECE):
         x[i : i + PIECE] += factor * y[i : i + PIECE]
 
