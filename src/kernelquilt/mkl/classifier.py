@@ -5,7 +5,6 @@ attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction
 """
 
 import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -17,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt._messages import quoted, unchanged_on_error, warn_user
 from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import (
@@ -275,12 +274,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
             proved |= solution.indefinite
         names = [name for name, bad in zip(self.kernel_names_, proved, strict=True) if bad]
         if names:
-            warnings.warn(
+            warn_user(
                 f"not positive semi-definite, so that the duality gap certifies nothing: "
                 f"{quoted(names)}; see KernelStack.check_psd, and choose another kernel or "
-                "clip its negative eigenvalues",
-                UserWarning,
-                stacklevel=4,
+                "clip its negative eigenvalues"
             )
 
     def _store(self, solutions: list[Solution]) -> None:

@@ -34,7 +34,6 @@ References
    TPAMI 30(2), 2008, Eqs. (4), (8), (9), (12) and Table 1.
 """
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -44,6 +43,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
@@ -269,13 +269,12 @@ class MHKSClassifier(BaseMKLClassifier):
         failed = [solution for solution in solutions if not solution.converged]
         if failed:
             worst = max(failed, key=lambda solution: solution.distance)
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} stopped after {worst.n_solves} ridge regressions at a "
                 f"{self._measure()} of {worst.distance:.2g}, above tol={worst.tol:.2g}, in "
                 f"{len(failed)} of {len(solutions)} problems; raise max_iter or tol, raise c, or "
                 "scale the data or the kernels",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _measure(self) -> str:
