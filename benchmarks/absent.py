@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
 from core import best_times, cpu_seconds, noisy_sines, report
-from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
 
@@ -170,13 +170,13 @@ def against_simple_mkl():
 
 def kelley(K, observed, y, C, tol, max_solves=400):
     """Return the SVM solves that plain cutting planes take for C-AMKL."""
-    machine = StackSVM(K, y, np.ones(len(y)), np.full(len(y), C))
+    svm = WeightedSVM.with_margins(K, y, C)
     polytope = Polytope(observed.astype(float))
     k, m = polytope.A.shape
     point, best, linear, forms = None, np.inf, [], []
     weights = polytope.start()
-    while machine.n_solves < max_solves:
-        point = machine.solve(weights, point, tol)
+    while svm.work.n_solves < max_solves:
+        point = svm.solve(weights, point, tol)
         best = min(best, point.primal)
         linear.append(point.linear)
         forms.append(point.q)
@@ -196,7 +196,7 @@ def kelley(K, observed, y, C, tol, max_solves=400):
         if best - unit * result.fun <= tol * best:
             break
         weights = result.x[:m]
-    return machine.n_solves
+    return svm.work.n_solves
 
 
 def against_cutting_planes(directory):

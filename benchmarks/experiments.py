@@ -22,9 +22,9 @@ import numpy as np
 from core import report
 from kernelquilt.experiments.running.runner import count_open, run_study
 from kernelquilt.experiments.running.store import Store
-from kernelquilt.experiments.study.problems import make_problem
 from kernelquilt.experiments.study.protocol import DataSet, load_protocol
 from kernelquilt.experiments.study.sources import DataDirectory
+from kernelquilt.experiments.study.splits import make_split
 
 LIMITS = {"I-AMKL": 20.0, "EM": np.inf, "SVT": np.inf}
 RATIOS = [0.1, 0.5, 0.9]
@@ -92,7 +92,7 @@ def overhead(directory, name, path):
         spent = sum(row.seconds for row in store.rows())
     begun = time.perf_counter()
     for cell in replace(study, methods=["ZF"]).cells():
-        _ = make_problem(cell, load(cell.dataset)).stacks
+        _ = make_split(cell, load(cell.dataset)).stacks
     kernels = time.perf_counter() - begun
     share = (elapsed - spent - kernels) / spent
     report(

@@ -97,7 +97,7 @@ def figures_of(method, directory, name, ratio, repetition, mechanism="mcar"):
 
 def other_probabilities(model, training, y_train, rows, y):
     """Return the log loss of other ways to join the two sets of probabilities of a quilt."""
-    stacks = model.early_stack_, model.late_stack_
+    stacks = model.early_stacking_, model.late_stacking_
     parts = [stack.proba(F) for stack, F in zip(stacks, model._expert_scores(rows), strict=True)]
     codes = np.searchsorted(model.classes_, y_train)[model.used_samples_]
     loo = model.quilt_.early_loo, model.quilt_.late_loo

@@ -213,12 +213,21 @@ def test_readme_names_every_estimator_and_both_commands():
 def test_importing_the_package_loads_no_compiler_and_no_optional_package():
     # whatever scikit-learn loads itself cannot be helped
     code = (
-        "import sys, sklearn.svm; before = set(sys.modules); import kernelquilt;"
+        "import sys, sklearn.svm; before = set(sys.modules); from kernelquilt import *;"
         "new = {name.split('.')[0] for name in set(sys.modules) - before};"
         "heavy = {'numba', 'pandas', 'matplotlib', 'rich', 'click', 'cvxpy'} & new;"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_the_package_is_free_and_editors_see_its_names():
+    code = "import sys, kernelquilt; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name for line in block.body for alias in line.names}
+    assert seen == set(kq.__all__) - {"__version__"} <= set(dir(kq))
 
 
 @pytest.mark.parametrize(

@@ -106,14 +106,15 @@ def warn_all_absent(observed: Bools, names: Sequence[str], kind: str) -> None:
         )
 
 
-def warn_user(message: str) -> None:
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn as the line outside of the package that led here."""
-    package = f"{__name__.partition('.')[0]}."
+    # contextlib calls the functions that it decorates
+    inside = f"{__name__.partition('.')[0]}.", "contextlib"
     frame: FrameType | None = sys._getframe(1)
     level = 2
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(inside):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, UserWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:

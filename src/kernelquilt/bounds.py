@@ -238,9 +238,14 @@ def absent_mkl_bound(
     remainder = 16.0 / rho * np.sqrt(mu * largest * np.log((M + 1.0) / delta) / n)
     value = margin_error + complexity + confidence + remainder
     return AbsentBound(
-        float(value), margin_error, float(complexity), float(confidence), float(remainder),
-        mu, largest,
-    )  # fmt: skip
+        float(value),
+        margin_error,
+        float(complexity),
+        float(confidence),
+        float(remainder),
+        mu,
+        largest,
+    )
 
 
 def _check(**numbers: float) -> None:

@@ -135,7 +135,7 @@ def test_prediction_in_parts_equals_prediction_at_once(classifier, two_views, mo
     views, y = two_views
     model = classifier().fit(views, y)
     at_once = model.decision_function(views)
-    monkeypatch.setattr("kernelquilt.mkl.doors.PREDICTION_ENTRIES", 7 * 40)
+    monkeypatch.setattr("kernelquilt.kernels.inputs.PART_ENTRIES", 7 * 40)
     np.testing.assert_allclose(model.decision_function(views), at_once, atol=1e-12)
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
-from kernelquilt.core.svm import weighted_svm as machine
-from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.svm import weighted_svm
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from problems import random_problem
 
 
@@ -71,8 +71,8 @@ def test_products_by_rows_and_at_once_agree(dtype, monkeypatch):
     Y = np.where(rng.integers(0, 3, 30) == np.arange(3)[:, None], 1.0, -1.0)
     points = []
     for limit in (0.0, 100.0):
-        monkeypatch.setattr(machine, "BATCH_FROM", limit)
-        svm = StackSVM(K.astype(dtype), Y, np.ones(30), np.full(Y.shape, 2.0))
+        monkeypatch.setattr(weighted_svm, "BATCH_FROM", limit)
+        svm = WeightedSVM(K.astype(dtype), Y, np.ones(30), np.full(Y.shape, 2.0))
         points.append(svm.solve(np.full(4, 0.25), None, 1e-6))
     np.testing.assert_allclose(points[0].products, points[1].products, atol=1e-5)
     np.testing.assert_allclose(points[0].b, points[1].b, atol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 
 import kernelquilt as kq
 from kernelquilt.quilt.ridge_classifier import Targets, class_targets
-from kernelquilt.quilt.view_ridge import fit_landmark_machine, fit_view_machine
+from kernelquilt.quilt.view_ridge import fit_landmark_ridge, fit_view_ridge
 
 
 def targets_of(codes, weight=None):
@@ -20,8 +20,8 @@ def test_all_samples_as_landmarks_are_the_exact_machine():
     kernel = kq.kernels.MedianGaussian().fit(A)(A)
     targets = targets_of(codes, rng.uniform(0.5, 3.0, 50))
     rows = np.arange(50)
-    exact = fit_view_machine(kernel, rows, targets)
-    landmarks = fit_landmark_machine(kernel, rows, rows, targets)
+    exact = fit_view_ridge(kernel, rows, targets)
+    landmarks = fit_landmark_ridge(kernel, rows, rows, targets)
     assert landmarks.fit.lam == exact.fit.lam
     np.testing.assert_allclose(landmarks.fit.loo, exact.fit.loo, atol=1e-5)
     new = kq.kernels.MedianGaussian().fit(A)(rng.standard_normal((7, 4)), A)
@@ -38,7 +38,7 @@ def test_landmarks_cost_little_accuracy_and_are_reproducible():
         for n_jobs in (None, 2)
     )
     np.testing.assert_array_equal(one.predict_proba(X[test]), two.predict_proba(X[test]))
-    assert [len(machine.rows) for machine in one.machines_] == [60, 60, 60]
+    assert [len(ridge.rows) for ridge in one.view_ridges_] == [60, 60, 60]
     assert one.score(X[test], y[test]) > exact.score(X[test], y[test]) - 0.04
 
 
@@ -54,14 +54,14 @@ def test_a_stack_and_its_views_give_the_same_landmarks_and_scores():
 def test_score_is_made_of_the_views_that_a_sample_has():
     X, y = kq.datasets.make_multiview(80, 3, n_classes=3, random_state=2)
     model = kq.LateFusionClassifier().fit(X, y)
-    total = np.tile(model.stack_.bias, (80, 1))
-    for name, machine, weight in zip(X.names, model.machines_, model.reliability_, strict=True):
+    total = np.tile(model.stacking_.bias, (80, 1))
+    for name, ridge, weight in zip(X.names, model.view_ridges_, model.reliability_, strict=True):
         function = kq.kernels.MedianGaussian().fit(X[name])
-        total += weight * machine.scores(function(X[name], X[name]))
+        total += weight * ridge.scores(function(X[name], X[name]))
     total -= np.log(np.exp(total).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(model.decision_function(X), total, atol=1e-9)
     gone = kq.MultiView({name: np.full_like(X[name], np.nan) for name in X.names})
-    bias = np.exp(model.stack_.bias)
+    bias = np.exp(model.stacking_.bias)
     np.testing.assert_allclose(model.predict_proba(gone)[0], bias / bias.sum())
 
 
@@ -88,7 +88,7 @@ def test_views_of_too_few_samples_are_named():
     with pytest.warns(UserWarning, match=r"1 of 3 kernels.*less than 3.*\(2\)") as caught:
         model = kq.LateFusionClassifier().fit(data, y)
     assert [each.filename for each in caught] == [__file__]
-    assert model.machines_[1] is None
+    assert model.view_ridges_[1] is None
     assert model.reliability_[1] == 0
     few = np.repeat(np.eye(3, dtype=bool), 2, axis=0)
     data = kq.MultiView({name: X[name][:6] for name in X.names}, few)

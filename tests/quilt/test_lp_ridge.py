@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
-from kernelquilt.quilt.ridge import fit_ridge_machine
+from kernelquilt.quilt.ridge import fit_ridge
 from kernelquilt.quilt.ridge_classifier import class_targets
-from kernelquilt.quilt.weighted_ridge import StackRidge
+from kernelquilt.quilt.weighted_ridge import WeightedRidge
 from problems import random_kernels
 
 
@@ -76,13 +76,13 @@ def test_objective_falls_and_the_gap_is_never_negative(seed, p):
 
 def test_derivatives_by_finite_differences():
     K, _, Y, _ = problem(0)
-    machine = StackRidge(K, Y.T.copy(), 0.7, np.ones(len(Y)))
+    ridge = WeightedRidge(K, Y.T.copy(), 0.7, np.ones(len(Y)))
     d = np.array([0.3, 0.2, 0.4, 0.1])
-    point = machine.solve(d)
-    hessian = machine.hessian(point)
+    point = ridge.solve(d)
+    hessian = ridge.hessian(point)
     step = 1e-5
     for m in range(4):
-        ahead, behind = (machine.solve(d + sign * step * np.eye(4)[m]) for sign in (1, -1))
+        ahead, behind = (ridge.solve(d + sign * step * np.eye(4)[m]) for sign in (1, -1))
         assert (ahead.dual - behind.dual) / (2 * step) == pytest.approx(-point.q[m] / 2, rel=1e-6)
         np.testing.assert_allclose((behind.q - ahead.q) / (4 * step), hessian[m], rtol=1e-5)
 
@@ -110,10 +110,10 @@ def test_one_kernel_is_kernel_ridge_with_leave_one_out():
     y = rng.integers(0, 3, 40)
     K = X @ X.T
     model = kq.quilt.LpMKLRidgeClassifier().fit(kq.KernelStack(K[None]), y)
-    machine = fit_ridge_machine(K, class_targets(y, 3))
+    ridge = fit_ridge(K, class_targets(y, 3))
     assert model.weights_.tolist() == [1.0]
-    assert model.penalty_ == machine.fit.lam
-    np.testing.assert_allclose(K @ model.dual_coef_.T + model.intercept_, machine.scores(K))
+    assert model.penalty_ == ridge.fit.lam
+    np.testing.assert_allclose(K @ model.dual_coef_.T + model.intercept_, ridge.scores(K))
 
 
 def test_the_exponent_with_the_least_error_is_chosen():

@@ -19,7 +19,7 @@ from discovery import estimators
 from inputs import CONTAINERS, INPUTS, VIEWS, as_input
 from kernelquilt.kernels.median import pair_median
 from kernelquilt.quilt.model import EXPONENTS
-from kernelquilt.quilt.ridge import PENALTIES, fit_ridge_machine
+from kernelquilt.quilt.ridge import PENALTIES, fit_ridge
 from kernelquilt.quilt.ridge_classifier import class_targets
 
 every_classifier = pytest.mark.parametrize("classifier", estimators(ClassifierMixin, "quilt"))
@@ -88,7 +88,7 @@ class TestEveryClassifier:
         together = model.predict_proba(X)
         alone = np.vstack([model.predict_proba(row[None]) for row in X])
         np.testing.assert_allclose(alone, together, atol=1e-10)
-        monkeypatch.setattr("kernelquilt.mkl.doors.PREDICTION_ENTRIES", 2000)
+        monkeypatch.setattr("kernelquilt.kernels.inputs.PART_ENTRIES", 2000)
         np.testing.assert_allclose(model.predict_proba(X[::-1])[::-1], together, atol=1e-10)
 
     @every_classifier
@@ -227,14 +227,14 @@ class TestQuilt:
         model = kq.QuiltClassifier().fit(X, y)
         K = kq.kernels.MedianGaussian().fit(X)(X)
         centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-        machine = fit_ridge_machine(centred, class_targets(y, 3))
-        weight, bias = model.early_stack_.weights, model.early_stack_.bias
+        ridge = fit_ridge(centred, class_targets(y, 3))
+        weight, bias = model.early_stacking_.weights, model.early_stacking_.bias
         assert len(weight) == 1
-        scores = weight * machine.scores(centred) + bias
+        scores = weight * ridge.scores(centred) + bias
         scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
         np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-6)
         np.testing.assert_allclose(model.reliability_, weight, atol=1e-9)
-        assert model.quilt_.weighted.machine.fit.lam == machine.fit.lam
+        assert model.quilt_.weighted.ridge.fit.lam == ridge.fit.lam
 
     def test_the_algorithm_step_by_step(self):
         """Write the whole of it down once more, with explicit inverses and plain loops."""
@@ -299,21 +299,21 @@ class TestQuilt:
         Y = class_targets(codes[train], 3)
         weights = model.kernel_weights_
         combined = np.tensordot(weights, twice, axes=1)
-        A = fit_ridge_machine(combined[block], Y)
+        A = fit_ridge(combined[block], Y)
         lengths = np.einsum("pii->i", twice)
         D = lengths[:, None] + lengths - 2 * twice.sum(axis=0)
         rate = pair_median(D[block])
         joint = [np.exp(-g * D / rate) for g in (0.3, 1.0)]
-        B = [fit_ridge_machine(kernel[block], Y, PENALTIES[::2]) for kernel in joint]
+        B = [fit_ridge(kernel[block], Y, PENALTIES[::2]) for kernel in joint]
         choice = int(B[1].fit.error < B[0].fit.error)
         rows = np.ix_(test, train)
         early = np.array([A.scores(combined[rows]), B[choice].scores(joint[choice][rows])])
         late = np.zeros((3, 20, 3))
         for p in range(3):
             own, having = shares[p], np.flatnonzero(s[test, p])
-            machine = fit_ridge_machine(K[p][np.ix_(own, own)], Y[np.searchsorted(train, own)])
-            late[p, having] = machine.scores(K[p][np.ix_(test[having], own)])
-        P = model.early_stack_.proba(early), model.late_stack_.proba(late)
+            ridge = fit_ridge(K[p][np.ix_(own, own)], Y[np.searchsorted(train, own)])
+            late[p, having] = ridge.scores(K[p][np.ix_(test[having], own)])
+        P = model.early_stacking_.proba(early), model.late_stacking_.proba(late)
         expected = np.sqrt((P[0] + 1e-9) * (P[1] + 1e-9))
         expected /= expected.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(model.predict_proba(stack[test]), expected, atol=1e-7)
@@ -467,8 +467,8 @@ class TestRegressor:
         K = kq.kernels.MedianGaussian().fit(X)(X)
         centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
         Y = ((y - y.mean()) / y.std())[:, None]
-        scores = fit_ridge_machine(centred, Y).scores(centred)[:, 0]
-        expected = model.early_stack_.weights * scores + model.early_stack_.bias
+        scores = fit_ridge(centred, Y).scores(centred)[:, 0]
+        expected = model.early_stacking_.weights * scores + model.early_stacking_.bias
         np.testing.assert_allclose(model.predict(X), y.mean() + y.std() * expected, atol=1e-8)
 
     def test_warnings_point_to_the_caller(self, data):

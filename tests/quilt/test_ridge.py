@@ -8,15 +8,15 @@ from scipy.optimize import approx_fprime, minimize
 
 from kernelquilt.quilt.ridge import (
     PENALTIES,
-    fit_ridge_machine,
+    fit_ridge,
     solve_ridge_loo,
     solve_spectral_loo,
 )
 from kernelquilt.quilt.stacking import (
     PENALTY,
     RELATIVE,
-    solve_linear_stack,
-    solve_softmax_stack,
+    solve_linear_stacking,
+    solve_softmax_stacking,
 )
 from problems import random_kernels
 
@@ -61,10 +61,8 @@ def test_weights_are_repetitions_when_one_copy_is_held_out():
     Y = rng.standard_normal((12, 2))
     counts = rng.integers(0, 4, 12)
     where = np.repeat(np.arange(12), counts)
-    one = fit_ridge_machine(
-        K, Y, sample_weight=counts.astype(float), held_out=1.0 / np.maximum(counts, 1)
-    )
-    other = fit_ridge_machine(K[np.ix_(where, where)], Y[where])
+    one = fit_ridge(K, Y, sample_weight=counts.astype(float), held_out=1.0 / np.maximum(counts, 1))
+    other = fit_ridge(K[np.ix_(where, where)], Y[where])
     assert one.fit.lam == other.fit.lam
     np.testing.assert_allclose(one.fit.loo[where], other.fit.loo, atol=1e-10)
     np.testing.assert_allclose(one.scores(K), other.scores(K[:, where]), atol=1e-10)
@@ -87,7 +85,7 @@ def test_the_scale_of_the_kernel_does_not_matter():
     rng = np.random.default_rng(2)
     K = random_kernels(rng, 20, 1)[0][0]
     Y = rng.standard_normal((20, 1))
-    one, other = fit_ridge_machine(K, Y), fit_ridge_machine(1e3 * K, Y)
+    one, other = fit_ridge(K, Y), fit_ridge(1e3 * K, Y)
     np.testing.assert_allclose(one.scores(K), other.scores(1e3 * K), atol=1e-10)
     np.testing.assert_allclose(one.scores(np.zeros((1, 20)))[0], one.bias)
 
@@ -113,7 +111,7 @@ def stack_value(x, F, codes, weight):
 def test_softmax_stack_is_the_optimum_from_every_start(seed):
     F, codes, weight = stack_problem(seed)
     J, _, c = F.shape
-    stack = solve_softmax_stack(F, codes, sample_weight=weight)
+    stack = solve_softmax_stacking(F, codes, sample_weight=weight)
     x = np.r_[stack.weights, stack.bias]
     assert (stack.weights >= 0).all()
     assert stack.objective == pytest.approx(stack_value(x, F, codes, weight), rel=1e-12)
@@ -128,7 +126,7 @@ def test_softmax_stack_is_the_optimum_from_every_start(seed):
     rng = np.random.default_rng(seed)
     for _ in range(4):
         start = np.r_[rng.uniform(0, 10, J), rng.normal(0, 3, c)]
-        again = solve_softmax_stack(F, codes, sample_weight=weight, start=start)
+        again = solve_softmax_stacking(F, codes, sample_weight=weight, start=start)
         np.testing.assert_allclose(again.weights, stack.weights, atol=1e-8)
         np.testing.assert_allclose(again.bias, stack.bias, atol=1e-8)
 
@@ -138,7 +136,7 @@ def test_separable_scores_and_useless_experts():
     F[0] = 10 * np.eye(3)[codes]
     F[1] = -F[0]
     F[2] = 0.0
-    stack = solve_softmax_stack(F, codes)
+    stack = solve_softmax_stacking(F, codes)
     assert stack.weights[1] == 0
     assert stack.weights[2] == 0
     assert stack.residual < 1e-9
@@ -153,7 +151,7 @@ def test_linear_stack_equals_the_normal_equations(seed):
     F = rng.standard_normal((4, 30))
     y = F[0] - F[1] + 2.0 + 0.1 * rng.standard_normal(30)
     weight = rng.uniform(0.0, 2.0, 30)
-    stack = solve_linear_stack(F, y, sample_weight=weight)
+    stack = solve_linear_stacking(F, y, sample_weight=weight)
 
     def value(x):
         loss = weight @ np.square(y - x[:4] @ F - x[4]) / weight.sum()

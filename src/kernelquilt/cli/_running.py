@@ -7,29 +7,58 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from kernelquilt.cli._common import (
     CELLS_FAILED,
-    F,
-    bad_input,
-    installed,
+    add_options,
     json_option,
     print_json,
     say,
     seed_option,
-    user_errors,
     writing,
 )
-from kernelquilt.cli._tables import study_parts
-from kernelquilt.experiments.reporting.report import report_json, write_report
-from kernelquilt.experiments.reporting.summarise import summarise
-from kernelquilt.experiments.reporting.summary import Summary
-from kernelquilt.experiments.running.runner import BACKENDS, Load, available, count_open, run_study
+from kernelquilt.experiments.errors import UserError
+from kernelquilt.experiments.reporting.page import write_report
+from kernelquilt.experiments.reporting.summary import Summary, summarise
+from kernelquilt.experiments.reporting.writers import to_terminal
+from kernelquilt.experiments.running.runner import BACKENDS, available, finish_study, open_cells
 from kernelquilt.experiments.running.store import Store
 from kernelquilt.experiments.study.protocol import Study
+from kernelquilt.experiments.study.sources import Load
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where there is no terminal
+
+
+run_options = add_options(
+    click.option(
+        "--jobs",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Number of cells that are computed at once.",
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        default=BACKENDS[0],
+        show_default=True,
+        help="What runs the jobs: processes, threads, or dask (with the scheduler that "
+        "DASK_SCHEDULER_ADDRESS names, otherwise a local one).",
+    ),
+    seed_option,
+    click.option(
+        "--output",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Directory for a report: tables, figures, HTML.",
+    ),
+    json_option,
+)
 
 
 @dataclass(frozen=True)
@@ -37,110 +66,76 @@ class RunOptions:
     """How and where studies are run, and what is done with the result."""
 
     store: Path
-    jobs: int
-    backend: str
     seed: int
-    output: Path | None
-    as_json: bool
+    jobs: int = 1
+    backend: str = BACKENDS[0]
+    output: Path | None = None
+    as_json: bool = False
 
 
-def run_options(function: F) -> F:
-    """Add the options of `RunOptions`, apart from the store."""
-    import click
+@dataclass(frozen=True)
+class Results:
+    """What came of studies: summaries, a line for each data set that was skipped, failed cells."""
 
-    for decorate in (
-        json_option,
-        click.option(
-            "--output",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Directory for a report: tables, figures, HTML.",
-        ),
-        seed_option,
-        click.option(
-            "--backend",
-            type=click.Choice(BACKENDS),
-            default=BACKENDS[0],
-            show_default=True,
-            help="What runs the jobs: processes, threads, or dask (with the scheduler that "
-            "DASK_SCHEDULER_ADDRESS names, otherwise a local one).",
-        ),
-        click.option(
-            "--jobs",
-            type=click.IntRange(1),
-            default=1,
-            show_default=True,
-            help="Number of cells that are computed at once.",
-        ),
-    ):
-        function = decorate(function)
-    return function
+    summaries: list[Summary]
+    skipped: list[str]
+    n_failed: int
 
 
 def run_and_show(studies: Sequence[Study], load: Load, options: RunOptions) -> None:
-    """Run the cells that the store does not have, print the tables, and write the report.
+    """Run studies, print their tables, write the report, and exit with 1 if cells failed.
 
     Parameters
     ----------
     studies : sequence of Study
-        With data sets that are there.
-    load : callable
-        As in `run_study`.
+    load : Load
+        Where their data sets come from.
     options : RunOptions
     """
-    import click
+    found = run(studies, load, options)
+    if options.output is not None:
+        with writing(options.output):
+            write_report(found.summaries, options.output)
+    if options.as_json:
+        store, skipped = str(options.store), found.skipped
+        print_json({"store": store, "studies": found.summaries, "skipped": skipped})
+    else:
+        from rich.console import Console
 
-    with installed():
-        import rich  # noqa: F401
-    there, skipped = _available(studies, load)
-    if not there:
-        raise bad_input(f"none of the data sets is there; the first is {skipped[0]}")
-    with user_errors():
-        # a store that cannot be written is found before anything is computed
-        Store(options.store).close()
-        n_open = sum(count_open(study, options.store, options.seed) for study in there)
-        n_failed = 0
-        with _workers(options), _progress(n_open) as advance:
-            for study in studies:
-                n_failed += run_study(
-                    study,
-                    options.store,
-                    load,
-                    n_jobs=options.jobs,
-                    backend=options.backend,
-                    seed=options.seed,
-                    on_cells=advance,
-                ).n_failed
-        with Store(options.store) as store:
-            summaries = [_summary(study, store, options.seed) for study in there]
-        if options.output is not None:
-            with installed(), writing(options.output):
-                write_report(summaries, options.output)
-        if options.as_json:
-            found = report_json(summaries)["studies"]
-            print_json({"store": str(options.store), "studies": found, "skipped": skipped})
-        else:
-            _show(summaries, skipped, options)
-    if n_failed:
+        console = Console()
+        show_tables(found.summaries, console)
+        say(console, *found.skipped)
+        say(console, f"Store: {options.store}", soft_wrap=True)
+    if found.n_failed:
         click.get_current_context().exit(CELLS_FAILED)
 
 
-def _available(studies: Sequence[Study], load: Load) -> tuple[list[Study], list[str]]:
-    """Return the studies with those data sets that are there, and a line for each other one."""
-    found: list[Study] = []
-    lines: dict[str, None] = {}
-    for study in studies:
-        there, skipped = available(study, load)
-        lines |= dict.fromkeys(skipped)
-        if there.datasets:
-            found.append(there)
-    return found, list(lines)
+def run(studies: Sequence[Study], load: Load, options: RunOptions) -> Results:
+    """Run the cells that the store does not have; the results are of what was asked for only."""
+    import rich  # noqa: F401 - it had better be missed before anything is computed
+
+    data = [(study, *available(study, load)) for study in studies]
+    skipped = list(dict.fromkeys(line for *_, lines in data for line in lines))
+    there = [study.select(list(sources)) for study, sources, _ in data if sources]
+    if not there:
+        raise UserError(f"none of the data sets is there; the first is {skipped[0]}")
+    n_failed = 0
+    with Store(options.store) as store:
+        n_open = sum(len(open_cells(study, store, options.seed)) for study in there)
+        with _workers(options), _progress(n_open) as advance:
+            for study, sources, _ in data:
+                n_failed += finish_study(
+                    study, sources, store, n_jobs=options.jobs, backend=options.backend,
+                    seed=options.seed, on_cells=advance,
+                ).n_failed  # fmt: skip
+        summaries = [_summary(study, store, options.seed) for study in there]
+    return Results(summaries, skipped, n_failed)
 
 
 def _workers(options: RunOptions) -> AbstractContextManager[Any]:
     if options.backend != "dask":
         return nullcontext()
-    with installed():
-        distributed: Any = import_module("distributed")
+    distributed: Any = import_module("distributed")
     client: AbstractContextManager[Any] = distributed.Client(
         n_workers=options.jobs, threads_per_worker=1, dashboard_address=None
     )
@@ -149,27 +144,16 @@ def _workers(options: RunOptions) -> AbstractContextManager[Any]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    from rich import progress as parts
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _line_now_and_then(total)
         return
-    with Progress(
-        TextColumn("cells"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+    with parts.Progress(
+        *("cells", parts.BarColumn(), parts.MofNCompleteColumn(), parts.TimeElapsedColumn()),
+        *("left", parts.TimeRemainingColumn()),
         console=console,
         transient=True,
         disable=not total,
@@ -196,16 +180,11 @@ def _line_now_and_then(total: int) -> Callable[[int], None]:
 
 
 def _summary(study: Study, store: Store, seed: int) -> Summary:
-    """Return the summary of what was asked for, not of all that the store has."""
     rows = store.rows(study.protocol, study.name)
     return summarise(study, [row for row in rows if row.seed == seed])
 
 
-def _show(summaries: Sequence[Summary], skipped: Sequence[str], options: RunOptions) -> None:
-    from rich.console import Console
-
-    console = Console()
+def show_tables(summaries: Sequence[Summary], console: "Console") -> None:
+    """Print the tables of studies and what they mean."""
     for summary in summaries:
-        say(console, *study_parts(summary, console))
-    say(console, *skipped)
-    console.print(f"Store: {options.store}", highlight=False, markup=False, soft_wrap=True)
+        say(console, *to_terminal(summary, console))

@@ -1,137 +1,101 @@
-"""`kq compare`: methods on the user's own data; `kq methods`: what they are called."""
+"""`kq compare`: methods on the user's own data."""
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelquilt.cli._common import (
-    bad_input,
-    check_directory,
-    data_options,
-    epilog,
-    json_option,
-    load,
-    print_json,
-    split_names,
-    user_errors,
-)
+import click
+
+from kernelquilt.cli._common import check_directory, epilog, split_names
+from kernelquilt.cli._data import data_options, load
 from kernelquilt.cli._running import RunOptions, run_and_show, run_options
-from kernelquilt.experiments.methods import METHODS
+from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.own_data.compare import DEFAULT_METHODS, METRICS, comparison_study
 from kernelquilt.experiments.study.sources import UserSource
 
-if TYPE_CHECKING:
-    import click
-
 MECHANISMS = ("mcar", "per_sample", "block", "mnar")
-
-
-def command() -> "click.Command":
-    """Return `kq compare`."""
-    import click
-
-    @click.command(
-        epilog=epilog(
-            "kq compare patients.csv --label diagnosis",
-            "kq compare omics.h5mu --label type --metric balanced_accuracy --jobs 4",
-            "kq compare omics.npz --methods 'quilt,late fusion,HGB' --ratio 0.2 --ratio 0.5",
-            "kq compare omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
-        )
-    )
-    @data_options
-    @click.option(
-        "--methods",
-        metavar="NAME,...",
-        help=f"What to compare, see kq methods.  [default: {', '.join(DEFAULT_METHODS)}]",
-    )
-    @click.option(
-        "--ratio",
-        "ratios",
-        type=click.FloatRange(0, 1, max_open=True),
-        callback=_numbers,
-        multiple=True,
-        help="Share of the views to make absent in addition. May be repeated; by default the data "
-        "are taken as they are.",
-    )
-    @click.option(
-        "--mechanism",
-        type=click.Choice(MECHANISMS),
-        default=MECHANISMS[0],
-        show_default=True,
-        help="How views are made absent.",
-    )
-    @click.option(
-        "--repetitions",
-        type=click.IntRange(1),
-        default=10,
-        show_default=True,
-        help="Random splits into training and test samples.",
-    )
-    @click.option("--metric", type=click.Choice(METRICS), default=METRICS[0], show_default=True)
-    @click.option(
-        "--store",
-        type=click.Path(path_type=Path, dir_okay=False),
-        default=Path("kq-compare.sqlite"),
-        show_default=True,
-        help="File for finished cells; a later run goes on from there.",
-    )
-    @run_options
-    def compare(
-        data: Path,
-        label: str | None,
-        views: tuple[str, ...],
-        index: str | None,
-        methods: str | None,
-        ratios: tuple[float, ...],
-        mechanism: str,
-        repetitions: int,
-        metric: str,
-        **run: Any,
-    ) -> None:
-        """Compare methods on DATA.
-
-        Every method is tuned and fitted on random parts of the samples and scored on the others.
-        Finished cells are kept in a store: stop with Ctrl-C at any time, and run the same command
-        again to go on.
-        """
-        options = RunOptions(**run)
-        check_directory(options.output)
-        user_data = load(data, label, views, index)
-        with user_errors():
-            study = comparison_study(
-                user_data,
-                methods=split_names(methods),
-                ratios=ratios,
-                mechanism=mechanism,
-                repetitions=repetitions,
-                metric=metric,
-            )
-            source = UserSource(user_data.views, user_data.labels())
-        run_and_show([study], source, options)
-
-    return compare
 
 
 def _numbers(context: Any, parameter: Any, values: tuple[float, ...]) -> tuple[float, ...]:
     """Refuse nan, which is in every range."""
     if any(math.isnan(value) for value in values):
-        raise bad_input("--ratio must be a number from 0 to less than 1")
+        raise UserError("--ratio must be a number from 0 to less than 1")
     return values
 
 
-def methods_command() -> "click.Command":
-    """Return `kq methods`."""
-    import click
+@click.command(
+    epilog=epilog(
+        "kq compare patients.csv --label diagnosis",
+        "kq compare omics.h5mu --label type --metric balanced_accuracy --jobs 4",
+        "kq compare omics.npz --methods 'quilt,late fusion,HGB' --ratio 0.2 --ratio 0.5",
+        "kq compare omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
+    )
+)
+@data_options
+@click.option(
+    "--methods",
+    metavar="NAME,...",
+    help=f"What to compare, see kq methods.  [default: {', '.join(DEFAULT_METHODS)}]",
+)
+@click.option(
+    "--ratio",
+    "ratios",
+    type=click.FloatRange(0, 1, max_open=True),
+    callback=_numbers,
+    multiple=True,
+    help="Share of the views to make absent in addition. May be repeated; by default the data "
+    "are taken as they are.",
+)
+@click.option(
+    "--mechanism",
+    type=click.Choice(MECHANISMS),
+    default=MECHANISMS[0],
+    show_default=True,
+    help="How views are made absent.",
+)
+@click.option(
+    "--repetitions",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Random splits into training and test samples.",
+)
+@click.option("--metric", type=click.Choice(METRICS), default=METRICS[0], show_default=True)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("kq-compare.sqlite"),
+    show_default=True,
+    help="File for finished cells; a later run goes on from there.",
+)
+@run_options
+def compare(
+    data: Path,
+    label: str | None,
+    views: tuple[str, ...],
+    index: str | None,
+    methods: str | None,
+    ratios: tuple[float, ...],
+    mechanism: str,
+    repetitions: int,
+    metric: str,
+    **run: Any,
+) -> None:
+    """Compare methods on DATA.
 
-    @click.command(name="methods", epilog=epilog("kq methods", "kq methods --json"))
-    @json_option
-    def methods(as_json: bool) -> None:
-        """List the methods that kq compare knows."""
-        if as_json:
-            print_json({name: method.summary for name, method in METHODS.items()})
-            return
-        width = max(map(len, METHODS))
-        for name, method in METHODS.items():
-            click.echo(f"{name:<{width}}  {method.summary}")
-
-    return methods
+    Every method is tuned and fitted on random parts of the samples and scored on the others.
+    Finished cells are kept in a store: stop with Ctrl-C at any time, and run the same command
+    again to go on.
+    """
+    options = RunOptions(**run)
+    check_directory(options.output)
+    user_data = load(data, label, views, index)
+    study = comparison_study(
+        user_data,
+        methods=split_names(methods),
+        ratios=ratios,
+        mechanism=mechanism,
+        repetitions=repetitions,
+        metric=metric,
+    )
+    run_and_show([study], UserSource(user_data.views, user_data.labels()), options)

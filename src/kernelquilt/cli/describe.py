@@ -1,81 +1,71 @@
 """`kq describe`: what a data file looks like, and what to try on it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
 
 from kernelquilt.cli._common import (
     check_png,
-    data_options,
     epilog,
-    installed,
     json_option,
-    load,
     print_json,
     say,
     writing,
 )
+from kernelquilt.cli._data import data_options, load
 from kernelquilt.experiments.own_data.describe import Description
 from kernelquilt.experiments.own_data.describe import describe as describe_data
 from kernelquilt.experiments.own_data.patterns import plot_patterns
 
-if TYPE_CHECKING:
-    import click
-
 SHOWN_PATTERNS = 10
 
 
-def command() -> "click.Command":
-    """Return `kq describe`."""
-    import click
-
-    @click.command(
-        epilog=epilog(
-            "kq describe patients.csv --label diagnosis",
-            "kq describe omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
-            "kq describe omics.h5mu --label type --figure patterns.png",
-            "kq describe patients.npz --json",
-        )
+@click.command(
+    epilog=epilog(
+        "kq describe patients.csv --label diagnosis",
+        "kq describe omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
+        "kq describe omics.h5mu --label type --figure patterns.png",
+        "kq describe patients.npz --json",
     )
-    @data_options
-    @click.option(
-        "--figure",
-        type=click.Path(path_type=Path),
-        help="Where to draw the patterns of absence (PNG).",
-    )
-    @json_option
-    def describe(
-        data: Path,
-        label: str | None,
-        views: tuple[str, ...],
-        index: str | None,
-        figure: Path | None,
-        as_json: bool,
-    ) -> None:
-        """Describe the views of DATA, what is absent, and what to try.
+)
+@data_options
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path),
+    help="Where to draw the patterns of absence (PNG).",
+)
+@json_option
+def describe(
+    data: Path,
+    label: str | None,
+    views: tuple[str, ...],
+    index: str | None,
+    figure: Path | None,
+    as_json: bool,
+) -> None:
+    """Describe the views of DATA, what is absent, and what to try.
 
-        DATA is .npz, .csv, .tsv, .parquet or .h5mu. A view is absent for a sample if all its
-        cells are empty.
-        """
-        if figure is not None:
-            check_png(figure)
-            with installed():
-                import matplotlib.figure  # noqa: F401
-        description = describe_data(load(data, label, views, index))
-        if figure is not None:
-            with writing(figure):
-                plot_patterns(description).savefig(figure, dpi=150)
-        if as_json:
-            print_json(description.to_dict())
-            return
-        with installed():
-            from rich.console import Console
-        console = Console()
-        say(console, *_parts(description))
-        if figure is not None:
-            console.print(f"\nFigure: {figure}", highlight=False, markup=False, soft_wrap=True)
+    DATA is .npz, .csv, .tsv, .parquet or .h5mu. A view is absent for a sample if all its
+    cells are empty.
+    """
+    if figure is not None:
+        check_png(figure)
+        import matplotlib.figure  # noqa: F401
+    description = describe_data(load(data, label, views, index))
+    if figure is not None:
+        with writing(figure):
+            plot_patterns(description).savefig(figure, dpi=150)
+    if as_json:
+        print_json(description.to_dict())
+        return
+    from rich.console import Console
 
-    return describe
+    console = Console()
+    say(console, *_parts(description))
+    if figure is not None:
+        say(console, f"\nFigure: {figure}", soft_wrap=True)
 
 
 def _parts(description: Description) -> Iterator[Any]:
@@ -104,38 +94,37 @@ def _parts(description: Description) -> Iterator[Any]:
 
 
 def _views(description: Description) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("view", overflow="fold")
-    for heading in ("features", "samples", "absent", "empty cells"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for view in description.views:
-        table.add_row(
-            view.name,
-            str(view.n_features),
-            str(view.n_present),
-            f"{view.absent:.1%}",
-            str(view.n_missing_cells),
-        )
-    return table
+    rows = [
+        [v.name, str(v.n_features), str(v.n_present), f"{v.absent:.1%}", str(v.n_missing_cells)]
+        for v in description.views
+    ]
+    return _table(["view", "features", "samples", "absent", "empty cells"], rows, names="view")
 
 
 def _patterns(description: Description) -> Any:
+    rows = []
+    for pattern in description.patterns[:SHOWN_PATTERNS]:
+        complete = len(pattern.present) == len(description.views)
+        text = "all views" if complete else ", ".join(pattern.present) or "no view"
+        rows.append([str(pattern.count), text])
+    rest = description.patterns[SHOWN_PATTERNS:]
+    if rest:
+        count = sum(pattern.count for pattern in rest)
+        rows.append([str(count), f"one of {len(rest)} other patterns"])
+    return _table(["samples", "that have"], rows, names="that have")
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: str) -> Any:
+    """Return a table of numbers, but for the column of names."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("samples", justify="right", no_wrap=True)
-    table.add_column("that have", overflow="fold")
-    for pattern in description.patterns[:SHOWN_PATTERNS]:
-        complete = len(pattern.present) == len(description.views)
-        text = "all views" if complete else ", ".join(pattern.present) or "no view"
-        table.add_row(str(pattern.count), text)
-    rest = description.patterns[SHOWN_PATTERNS:]
-    if rest:
-        table.add_row(
-            str(sum(pattern.count for pattern in rest)), f"one of {len(rest)} other patterns"
-        )
+    for heading in headings:
+        if heading == names:
+            table.add_column(heading, overflow="fold")
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table

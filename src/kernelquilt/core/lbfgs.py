@@ -12,15 +12,14 @@ A step satisfies the weak Wolfe conditions, found by bisection and doubling, whi
 functions that are nearly not smooth (Lewis and Overton, Math. Prog. 2013).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.linalg.blas import daxpy
 
 from kernelquilt._typing import Floats, Numbers
 
 Vector = Numbers
-_Pair = tuple[Vector, Vector, float]
+Pair = tuple[Vector, Vector, float]  # a step, the change of the gradient, and their product
 Evaluate = Callable[[Floats, Floats], float]
 
 SINGLE = 10**6  # length of vectors from which on pairs are kept in single precision
@@ -43,12 +42,30 @@ def _dot(a: Vector, b: Vector) -> float:
 
 
 def _add(x: Floats, factor: float, y: Vector) -> None:
-    """Add a multiple of y to x in place."""
-    if y.dtype == np.float64:
-        daxpy(y, x, a=factor)
-        return
+    """Add a multiple of y to x in place, in pieces for the same reason."""
     for i in range(0, len(x), PIECE):
         x[i : i + PIECE] += factor * y[i : i + PIECE]
+
+
+def apply_inverse_hessian(
+    d: Floats,
+    pairs: Sequence[Pair],
+    scale: float,
+    precondition: Callable[[Floats], None] | None = None,
+) -> None:
+    """Multiply d (n,) in place by the inverse Hessian that the pairs, the latest last, tell of.
+
+    The first estimate is `scale`, times the matrix that `precondition` multiplies by in place.
+    """
+    factors = []
+    for s, y, product in reversed(pairs):
+        factors.append(_dot(s, d) / product)
+        _add(d, -factors[-1], y)
+    if precondition is not None:
+        precondition(d)
+    d *= scale
+    for (s, y, product), factor in zip(pairs, reversed(factors), strict=True):
+        _add(d, factor - _dot(y, d) / product, s)
 
 
 class LBFGS:
@@ -88,7 +105,7 @@ class LBFGS:
         self._next = np.empty_like(x)
         kind = np.float32 if len(x) >= SINGLE else np.float64
         self._n_pairs = n_pairs
-        self._pairs: list[_Pair] = []
+        self._pairs: list[Pair] = []
         # one more than are kept, for the step that is being tried
         self._free: list[tuple[Vector, Vector]] = [
             (np.empty(len(x), dtype=kind), np.empty(len(x), dtype=kind)) for _ in range(n_pairs + 1)
@@ -133,16 +150,8 @@ class LBFGS:
             self._rescale()
         d = self._next
         np.negative(self.gradient, out=d)
-        factors = []
-        for s, y, product in reversed(self._pairs):
-            factors.append(_dot(s, d) / product)
-            _add(d, -factors[-1], y)
         if self._pairs:
-            if self._precondition is not None:
-                self._precondition(d)
-            d *= self._scale
-        for (s, y, product), factor in zip(self._pairs, reversed(factors), strict=True):
-            _add(d, factor - _dot(y, d) / product, s)
+            apply_inverse_hessian(d, self._pairs, self._scale, self._precondition)
         out[:] = d
         return _dot(out, self.gradient)
 

@@ -1,10 +1,13 @@
-"""What a solver returns, and the warning it gives when it had to stop early."""
+"""What a solver is told and what it returns, and the warnings when it had to stop early."""
 
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats
 
 TINY = 1e-12
@@ -30,6 +33,83 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where a solver may start; it chooses for itself what is None.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (M,) or None
+        Kernel weights, a point of the set they come from.
+    dual_coef : ndarray of the shape of the labels, or None
+        Signed duals; (M, n) where each kernel has a function of its own.
+    view_intercepts : ndarray of shape (M,) or None
+        Biases of the kernels, where each has a function of its own.
+    """
+
+    weights: Floats | None = None
+    dual_coef: Floats | None = None
+    view_intercepts: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How far a solver goes, where it starts and whom it tells of its steps.
+
+    Attributes
+    ----------
+    tol : float
+        Relative duality gap, or residual where the gap need not close, to reach.
+    max_iter : int, or infinite
+        Cap on the solves; on the iterations of an outer loop where there is one.
+    start : Start
+        Where to start.
+    on_step : callable or None
+        Called with every `Step`.
+    """
+
+    tol: float
+    max_iter: float = np.inf
+    start: Start = Start()
+    on_step: Callable[[Step], None] | None = None
+
+    def report(self, step: Step) -> None:
+        """Tell of a step whoever wants to know."""
+        if self.on_step is not None:
+            self.on_step(step)
+
+    def keywords(self, *of_start: str) -> dict[str, Any]:
+        """Return the keyword arguments of a ``solve_*``, with the named parts of the start."""
+        start = {name: getattr(self.start, name) for name in of_start}
+        return {"tol": self.tol, "max_iter": self.max_iter, "on_step": self.on_step, **start}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What solves have cost; ``+`` adds up that of several.
+
+    Attributes
+    ----------
+    n_solves : int
+        SVM solves, those of line searches included.
+    n_smo_iter : int
+        SMO iterations.
+    n_passes : float
+        Kernel entries read, in units of the whole stack.
+    """
+
+    n_solves: int = 0
+    n_smo_iter: int = 0
+    n_passes: float = 0.0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(
+            self.n_solves + other.n_solves,
+            self.n_smo_iter + other.n_smo_iter,
+            self.n_passes + other.n_passes,
+        )
+
+
+@dataclass(frozen=True)
 class Solution:
     """Solution of one binary multiple kernel learning problem, or of L that share the weights.
 
@@ -49,12 +129,8 @@ class Solution:
         Relative gap, or residual, that was asked for.
     n_iter : int
         Iterations over the weights.
-    n_solves : int
-        SVM solves, those of line searches included.
-    n_smo_iter : int
-        SMO iterations summed over all solves.
-    n_passes : float
-        Kernel entries read, in units of the whole stack.
+    work : Work
+        What it has cost, all solves together; read as `n_solves`, `n_smo_iter` and `n_passes` too.
     history : tuple of Step
         One entry per iteration.
     residual : float or None
@@ -82,9 +158,7 @@ class Solution:
     dual_bound: float
     tol: float
     n_iter: int = 1
-    n_solves: int = 1
-    n_smo_iter: int = 0
-    n_passes: float = 0.0
+    work: Work = Work(1)
     history: tuple[Step, ...] = ()
     residual: float | None = None
     indefinite: Bools | bool = False
@@ -94,6 +168,21 @@ class Solution:
     outer_change: float = 0.0
     outer_tol: float | None = None
     view_intercepts: Floats | None = None
+
+    @property
+    def n_solves(self) -> int:
+        """SVM solves, those of line searches included."""
+        return self.work.n_solves
+
+    @property
+    def n_smo_iter(self) -> int:
+        """SMO iterations summed over all solves."""
+        return self.work.n_smo_iter
+
+    @property
+    def n_passes(self) -> float:
+        """Kernel entries read, in units of the whole stack."""
+        return self.work.n_passes
 
     @property
     def duality_gap(self) -> float:
@@ -121,7 +210,7 @@ class Solution:
         return self.distance <= self.tol and self.settled
 
 
-def warn_unless_converged(name: str, solutions: list[Solution], max_iter: int | None) -> None:
+def warn_unless_converged(name: str, solutions: list[Solution], max_iter: float) -> None:
     """Give one ConvergenceWarning that says how far the worst problem is from its tolerance."""
     failed = [solution for solution in solutions if solution.distance > solution.tol]
     if not failed:
@@ -129,14 +218,13 @@ def warn_unless_converged(name: str, solutions: list[Solution], max_iter: int | 
     worst = max(failed, key=lambda solution: solution.distance)
     what = "relative duality gap" if worst.residual is None else "KKT residual"
     # with an outer loop max_iter counts its iterations
-    capped = max_iter is not None and worst.outer_tol is None and worst.n_solves >= max_iter
+    capped = worst.outer_tol is None and worst.n_solves >= max_iter
     of_problems = f" in {len(failed)} of {len(solutions)} problems" if len(solutions) > 1 else ""
-    warnings.warn(
+    warn_user(
         f"{name} stopped after {worst.n_solves} SVM solves at a {what} of "
         f"{worst.distance:.2g}, above tol={worst.tol:.2g}{of_problems}; "
         f"raise {'max_iter or ' if capped else ''}tol, lower C, or scale the data or the kernels",
         ConvergenceWarning,
-        stacklevel=3,
     )
 
 
@@ -147,9 +235,8 @@ def warn_unless_settled(name: str, solutions: list[Solution], what: str, remedy:
         return
     worst = max(failed, key=lambda solution: solution.outer_change)
     of_problems = f" in {len(failed)} of {len(solutions)} problems" if len(solutions) > 1 else ""
-    warnings.warn(
+    warn_user(
         f"{name} stopped after {worst.n_iter} outer iterations at {what} of "
         f"{worst.outer_change:.2g}, above outer_tol={worst.outer_tol:.2g}{of_problems}; {remedy}",
         ConvergenceWarning,
-        stacklevel=5,
     )

@@ -33,6 +33,7 @@ class _Gram:
     diag: Kernel | None
     square: bool
     dtype: np.dtype[Any]
+    checked: bool = False  # known to be finite and symmetric
     token: str = field(default_factory=lambda: uuid4().hex)
 
 
@@ -122,9 +123,10 @@ class KernelStack:
         *,
         square: bool,
         diag: Kernel | None = None,
+        checked: bool = False,
     ) -> "KernelStack":
-        """Wrap kernels that need no check and whose columns are known to be the rows, or not."""
-        return cls._build(_Gram(K, names, diag, square, K.dtype), None, observed)
+        """Wrap kernels whose columns are known to be the rows, or not, and perhaps symmetric."""
+        return cls._build(_Gram(K, names, diag, square, K.dtype, checked), None, observed)
 
     @classmethod
     def _build(cls, gram: _Gram, ids: Indices | None, observed: Bools) -> "KernelStack":
@@ -233,7 +235,7 @@ class KernelStack:
             chosen = gram.kernels[positions[0] : positions[0] + 1]
         diag = None if gram.diag is None else gram.diag[positions]
         token = f"{gram.token}/{'.'.join(map(str, positions))}"
-        part = _Gram(chosen, names, diag, gram.square, gram.dtype, token)
+        part = _Gram(chosen, names, diag, gram.square, gram.dtype, gram.checked, token)
         return self._build(part, self._ids, self._observed[:, positions])
 
     def _position(self, kernel: int | str) -> int:
@@ -305,23 +307,25 @@ class KernelStack:
             itself if it is like this and no rows were sliced, otherwise one copy.
         observed : ndarray of bool of shape (n_rows, M)
         """
-        self._check_square()
+        self.check_square()
         K = self._contiguous() if self._ids is None else None
         if K is None or not all(map(zero_where_absent, K, self._observed.T)):
             K = np.empty((len(self.names), len(self), len(self)), dtype=self.dtype)
             for m, out in enumerate(K):
                 self._copy_training_kernel(m, out)
-        for kernel, name in zip(K, self.names, strict=True):
-            check_kernel(kernel, name)
+        if not self._gram.checked:
+            for kernel, name in zip(K, self.names, strict=True):
+                check_kernel(kernel, name)
         return K, self._observed
 
     def training_kernels(self) -> Iterator[Kernel]:
         """Yield the kernels of `training_gram` one by one, holding one copy at a time."""
-        self._check_square()
+        self.check_square()
         for m, name in enumerate(self.names):
             kernel = np.empty((len(self), len(self)), dtype=self.dtype)
             self._copy_training_kernel(m, kernel)
-            check_kernel(kernel, name)
+            if not self._gram.checked:
+                check_kernel(kernel, name)
             yield kernel
 
     def cross_kernels(
@@ -343,34 +347,57 @@ class KernelStack:
         kernel : ndarray of shape (n_rows, n_train)
             Finite, zero where the row or the column is absent.
         """
+        # checks are done here, not when the first kernel is asked for
+        cols = self._columns_of(training)
+        chosen = range(len(self.names)) if needed is None else np.flatnonzero(needed).tolist()
+        return (self._cross(m, cols, training.observed[:, m]) for m in chosen)
+
+    def cross_kernel(self, training: TrainingRows, m: int, columns: Indices) -> Kernel:
+        """Return one kernel of the own rows against some of the training samples.
+
+        Parameters
+        ----------
+        training : TrainingRows
+            As in `cross_kernels`.
+        m : int
+            The kernel.
+        columns : ndarray of int of shape (n_columns,)
+            Positions among the training samples.
+
+        Returns
+        -------
+        kernel : ndarray of shape (n_rows, n_columns)
+            As in `cross_kernels`.
+        """
+        cols = self._columns_of(training)
+        cols = columns if cols is None else cols[columns]
+        return self._cross(m, cols, training.observed[columns, m])
+
+    def _columns_of(self, training: TrainingRows) -> Indices | None:
+        """Return the columns that are the training samples, None for all in order."""
         if self.names != training.names:
             raise ValueError(
                 f"X has the {len(self.names)} kernels {quoted(self.names)}, but the estimator was "
                 f"fitted with the {len(training.names)} kernels {quoted(training.names)}"
             )
-        cols: Indices | None = training.ids
-        if self.token != training.token:
-            cols, n_cols = None, self._gram.kernels[0].shape[1]
-            if n_cols != len(training.ids):
-                raise ValueError(
-                    f"X has {n_cols} columns, but the estimator was fitted on {len(training.ids)} "
-                    "samples; the columns of a stack of new samples are the training samples, in "
-                    "order (or slice training and new samples from one stack)"
-                )
-        # checks are done here, not when the first kernel is asked for
-        chosen = range(len(self.names)) if needed is None else np.flatnonzero(needed).tolist()
-        return self._iter_cross(chosen, cols, training.observed)
+        if self.token == training.token:
+            return training.ids
+        n_cols = self._gram.kernels[0].shape[1]
+        if n_cols != len(training.ids):
+            raise ValueError(
+                f"X has {n_cols} columns, but the estimator was fitted on {len(training.ids)} "
+                "samples; the columns of a stack of new samples are the training samples, in "
+                "order (or slice training and new samples from one stack)"
+            )
+        return None
 
-    def _iter_cross(
-        self, chosen: Iterable[int], cols: Indices | None, col_observed: Bools
-    ) -> Iterator[Kernel]:
-        for m in chosen:
-            out = np.empty((len(self), len(col_observed)), dtype=self.dtype)
-            copy_entries(self._gram.kernels[m], self._ids, cols, out)
-            out[~self._observed[:, m]] = 0
-            out[:, ~col_observed[:, m]] = 0
-            check_finite(out, self.names[m])
-            yield out
+    def _cross(self, m: int, cols: Indices | None, col_observed: Bools) -> Kernel:
+        out = np.empty((len(self), len(col_observed)), dtype=self.dtype)
+        copy_entries(self._gram.kernels[m], self._ids, cols, out)
+        out[~self._observed[:, m]] = 0
+        out[:, ~col_observed] = 0
+        check_finite(out, self.names[m])
+        return out
 
     def check_psd(self, tol: float = 1e-8) -> "KernelStack":
         """Raise a ValueError if a kernel is not positive semi-definite on its observed samples.
@@ -413,7 +440,8 @@ class KernelStack:
         out[absent] = 0
         out[:, absent] = 0
 
-    def _check_square(self) -> None:
+    def check_square(self) -> None:
+        """Refuse kernels that are not those of the samples with each other."""
         if not self.square:
             raise ValueError(
                 f"fit needs a square stack of symmetric kernels, got {self._gram.kernels[0].shape} "

@@ -1,4 +1,4 @@
-"""What estimators do with views at their door, beyond `as_views`."""
+"""Checks of samples and of their labels against what an estimator knows of its views."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +9,9 @@ from sklearn.utils.validation import validate_data
 from kernelquilt._messages import quoted
 from kernelquilt.data.columns import ViewColumns, is_frame, resolve_columns, with_string_labels
 from kernelquilt.data.views import MultiView, PartialNaN, as_views, has_views, split_columns
+
+# what an estimator knows about the form of its training samples
+LEARNED = ("n_features_in_", "feature_names_in_", "view_columns_", "view_names_", "view_sizes_")
 
 
 def validate_views(

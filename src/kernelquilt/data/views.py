@@ -196,6 +196,20 @@ class MultiView:
             None if self._index is None else self._index[rows],
         )
 
+    def present(self, name: str) -> Bools:
+        """Return which samples have a view.
+
+        Parameters
+        ----------
+        name : str
+            The view.
+
+        Returns
+        -------
+        present : ndarray of bool of shape (n_samples,)
+        """
+        return np.asarray(self._observed[:, self.names.index(name)])
+
     def select(self, names: Iterable[str]) -> "MultiView":
         """Return some of the views; nothing is copied.
 

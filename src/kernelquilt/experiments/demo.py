@@ -1,194 +1,142 @@
-"""The comparison behind ``kq demo``: methods on the digits while views become absent."""
+"""The study behind ``kq demo``: methods on the digits while views become absent."""
 
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedShuffleSplit
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from kernelquilt._typing import Array, Floats
-from kernelquilt.data.transformer import ViewTransformer
-from kernelquilt.data.views import MultiView
-from kernelquilt.datasets import load_example, make_absent
-from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier
-from kernelquilt.mkl.norms.simple import SimpleMKLClassifier
-from kernelquilt.mkl.norms.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
-from kernelquilt.quilt.estimators import QuiltClassifier
-from kernelquilt.quilt.late_fusion import LateFusionClassifier
+from kernelquilt._typing import Floats
+from kernelquilt.experiments.reporting.summary import Summary
+from kernelquilt.experiments.study.protocol import DataSet, Study
+from kernelquilt.experiments.study.sources import Source
+from kernelquilt.experiments.study.splits import make_split
+from kernelquilt.inspection import AbsenceCurveDisplay
 
-ALL, DROP, QUILT, LATE = "uniform", "drop incomplete", "quilt", "late fusion"
-METHODS: dict[str, Any] = {
-    QUILT: QuiltClassifier,
-    LATE: LateFusionClassifier,
-    "observed fraction": ObservedFractionMKLClassifier,
-    ALL: UniformMKLClassifier,
-    "SimpleMKL": SimpleMKLClassifier,
-    "C-AMKL": ConvexAbsentMKLClassifier,
-    DROP: UniformMKLClassifier,
-}
-SELF_TUNED = (QUILT, LATE)
-PENALTY = 10.0  # of the others
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True)
-class Plan:
-    """How large the demo is."""
-
-    ratios: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8)
-    n_splits: int = 4
-    n_train: int = 400
-    n_test: int = 1000
-
-    @property
-    def n_fits(self) -> int:
-        """Number of classifiers to fit at most."""
-        return len(self.ratios) * self.n_splits * len(METHODS)
+QUILT, FILLED, DROPPED = "quilt", "zero SVC", "complete only"
+_FULL = Study(
+    protocol="demo",
+    name="digits",
+    title="Digits in five views, absent at random in training and test samples",
+    datasets=[DataSet("digits")],
+    methods=[
+        QUILT, "late fusion", "observed fraction", "kNN SVC",
+        FILLED, "SimpleMKL", "C-AMKL", DROPPED,
+    ],
+    axis="ratio",
+    settings=[0.0, 0.2, 0.4, 0.6, 0.8],
+    repetitions=3,
+    problem={
+        "train": 40,  # of each class
+        "most": 1400,
+        "mask": {"mechanism": "mcar"},
+        "scale": "mean_diagonal",
+    },
+    grid={"C": [10.0]},
+    folds=2,
+    pooled=False,
+    extra=["train_seconds", "converged"],
+    notes=[
+        "Lines are shares of the views that are made absent; every sample keeps at least one view.",
+        "quilt and late fusion tune themselves, kNN SVC chooses C by cross-validation, the others "
+        "have C = 10.",
+    ],
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Fit:
-    """One fitted classifier, the duality gap and weights (n_views,) over its binary problems.
-
-    The gap of late fusion is nan, it has no weights that are learned with one.
-    """
-
-    score: float
-    n_train: int
-    seconds: float
-    largest_gap: float
-    mean_weights: Floats
-    converged: bool
+def demo_study(*, quick: bool = False) -> Study:
+    """Return the study, or a smaller one."""
+    if not quick:
+        return _FULL
+    smaller = {**_FULL.problem, "train": 15, "most": 350}
+    return replace(_FULL, settings=[0.0, 0.4, 0.8], repetitions=2, problem=smaller)
 
 
-@dataclass(frozen=True)
-class Row:
-    """The fits of one method, one per split, at one share of absent views; none if impossible."""
+class Absence(NamedTuple):
+    """What is absent in one setting, means over the repetitions."""
 
-    method: str
-    absent: float
-    fits: tuple[Fit, ...]
-
-    def mean(self, name: str) -> Any:
-        """Return the mean over the splits of a field of `Fit`."""
-        return np.mean([getattr(fit, name) for fit in self.fits], axis=0)
-
-    @property
-    def scores(self) -> Floats:
-        """Accuracy of each split, one NaN if there is no fit."""
-        return np.array([fit.score for fit in self.fits] or [np.nan])
+    share: float  # of all views; every sample keeps one, so that it is less than the ratio
+    n_train: float
+    n_complete: float  # training samples that have every view
 
 
-def run_demo(plan: Plan, seed: int, on_fit: Callable[[], None]) -> list[Row]:
-    """Compare methods on the digits while views become absent completely at random.
-
-    Parameters
-    ----------
-    plan : Plan
-    seed : int
-        Of the splits and of the masks.
-    on_fit : callable
-        Called after each of `plan.n_fits` fits.
-
-    Returns
-    -------
-    rows : list of Row
-        For each ratio one row per method.
-    """
-    data, target = load_example("digits")
-    splitter = StratifiedShuffleSplit(
-        plan.n_splits, train_size=plan.n_train, test_size=plan.n_test, random_state=seed
-    )
-    splits = list(splitter.split(data, target))
-    rows = []
-    for ratio in plan.ratios:
-        masked = [
-            make_absent(data, ratio, mechanism="mcar", random_state=seed + number)
-            for number in range(plan.n_splits)
-        ]
-        absent = 1 - float(np.mean([X.observed for X in masked]))
-        for method in METHODS:
-            fits = []
-            for X, (train, test) in zip(masked, splits, strict=True):
-                used = train[X.observed[train].all(axis=1)] if method == DROP else train
-                if np.isin(target, target[used]).all():
-                    fits.append(_fit(method, X, target, used, test))
-                on_fit()
-            rows.append(Row(method, absent, tuple(fits) if len(fits) == len(splits) else ()))
-    return rows
+def absences(study: Study, source: Source, seed: int) -> list[Absence]:
+    """Return what is absent in each setting of the study."""
+    found: dict[float, list[tuple[float, int, int]]] = {}
+    for cell in replace(study, methods=study.methods[:1]).cells(seed):
+        split = make_split(cell, source)
+        train, test = split.train.observed, split.test.observed
+        share = 1 - np.concatenate([train, test]).mean()
+        found.setdefault(cell.setting, []).append((share, len(train), train.all(axis=1).sum()))
+    return [Absence(*np.mean(found[setting], axis=0).tolist()) for setting in study.settings]
 
 
-def _fit(method: str, X: MultiView, y: Array, train: Array, test: Array) -> Fit:
-    parameters = {} if method in SELF_TUNED else {"C": PENALTY}
-    model = make_pipeline(ViewTransformer(StandardScaler()), METHODS[method](**parameters))
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        # the table says which fits did not converge
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X[train], y[train])
-    seconds = time.perf_counter() - start
-    gap, weights = _gap_and_weights(method, model[-1])
-    return Fit(
-        score=model.score(X[test], y[test]),
-        n_train=len(train),
-        seconds=seconds,
-        largest_gap=gap,
-        mean_weights=weights,
-        converged=getattr(model[-1], "converged_", True),
-    )
+def conclusions(summary: Summary, absent: Sequence[Absence]) -> Iterator[str]:
+    """Say in words what the study shows, with what was absent in each setting."""
+    scores = dict(zip(summary.methods, summary.scores, strict=True))
+    yield from _best(scores, absent[-1])
+    dropped = [
+        (here, cost)
+        for here, cost in zip(absent, (scores[FILLED] - scores[DROPPED]).mean(axis=1), strict=True)
+        if here.share > 0
+    ]
+    possible = [(here, cost) for here, cost in dropped if not np.isnan(cost)]
+    for here, cost in possible[-1:]:
+        yield (
+            f"Dropping incomplete samples leaves {here.n_complete:.0f} of {here.n_train:.0f} for "
+            f"training at {here.share:.0%} and costs {cost:.1f} points against {FILLED!r}."
+        )
+    for here, _ in dropped[len(possible) :][:1]:
+        yield f"At {here.share:.0%} there are no longer enough complete samples to train on."
 
 
-def _gap_and_weights(method: str, classifier: Any) -> tuple[float, Floats]:
-    if method == QUILT:
-        return classifier.expert_gap_, classifier.kernel_weights_
-    if method == LATE:
-        return np.nan, classifier.reliability_ / classifier.reliability_.sum()
-    gap = float(np.max(classifier.duality_gap_ / classifier.objective_))
-    mean = np.atleast_2d(classifier.weights_).mean(axis=0)
-    return gap, mean / mean.sum()
-
-
-def compile_solvers() -> None:
-    """Have numba compile the solvers, so that no fit is timed with that."""
-    X, y = load_example("digits")
-    X = make_absent(X, 0.3, random_state=0)
-    for method in METHODS:
-        _fit(method, X, y, np.arange(50), np.arange(50))
-
-
-def conclusions(rows: list[Row], n_train: int) -> Iterator[str]:
-    """Say in words what the rows of `run_demo` with `n_train` training samples show."""
-    most = rows[-1].absent
-    ranked = sorted(
-        (row for row in rows if row.absent == most and row.method != DROP),
-        key=lambda row: -row.scores.mean(),
-    )
+def _best(scores: Mapping[str, Floats], most: Absence) -> Iterator[str]:
+    last = {m: values[-1] for m, values in scores.items() if m != DROPPED}
+    ranked = sorted(last, key=lambda method: last[method].mean(), reverse=True)
     best, second = ranked[:2]
-    lead = best.scores - second.scores
+    lead = last[best] - last[second]
     yield (
-        f"With {most:.0%} of the views absent, {best.method!r} is the most accurate: "
-        f"{100 * lead.mean():.1f} points above {second.method!r}, and ahead in "
-        f"{np.count_nonzero(lead > 0)} of {len(lead)} splits."
+        f"With {most.share:.0%} of the views absent, {best!r} is the most accurate: "
+        f"{lead.mean():.1f} points above {second!r}, and ahead in {np.count_nonzero(lead > 0)} of "
+        f"{len(lead)} splits."
     )
-    if best.method == QUILT:
+    if best == QUILT:
         yield (
             "Do not expect as much everywhere: views are absent at random here, and on three data "
             "sets whose views are absent by nature the quilt had no consistent gain."
         )
-    dropped = [row for row in rows if row.method == DROP and row.absent > 0]
-    possible = [row for row in dropped if row.fits]
-    for row in possible[-1:]:
-        same = next(other for other in rows if (other.method, other.absent) == (ALL, row.absent))
-        yield (
-            f"Dropping incomplete samples leaves {row.mean('n_train'):.0f} of {n_train} for "
-            f"training at {row.absent:.0%} and costs "
-            f"{100 * (same.scores.mean() - row.scores.mean()):.1f} points against {ALL!r}."
-        )
-    if len(possible) < len(dropped):
-        impossible = min(row.absent for row in dropped if not row.fits)
-        yield f"At {impossible:.0%} there are no longer enough complete samples to train on."
+
+
+def costs(summary: Summary) -> Iterator[str]:
+    """Say how long the fits took, and how many did not converge."""
+    columns = zip(*(line.entries for line in summary.lines), strict=True)
+    fits = {m: [e for e in own if e.n] for m, own in zip(summary.methods, columns, strict=True)}
+    times = {
+        m: np.median([e.extra["train_seconds"] for e in own]) for m, own in fits.items() if own
+    }
+    yield f"Seconds for a fit: {', '.join(f'{m} {time:.2f}' for m, time in times.items())}."
+    ended = [(e.n, e.extra["converged"]) for own in fits.values() for e in own]
+    failed = round(sum(n * (1 - share) for n, share in ended if not np.isnan(share)))
+    if failed:
+        yield f"{failed} of {sum(n for n, _ in ended)} fits stopped above the tolerance."
+
+
+def demo_figure(summary: Summary, absent: Sequence[Absence]) -> "Figure":
+    """Draw the accuracy of the methods against the share of absent views."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    scores = {
+        method: (values.mean(axis=1) / 100, values.std(axis=1, ddof=1) / 100)
+        for method, values in zip(summary.methods, summary.scores, strict=True)
+    }
+    display = AbsenceCurveDisplay([here.share for here in absent], scores)
+    display.plot(figure.subplots()).ax_.set_title(
+        f"Digits in five views, {absent[0].n_train:.0f} training samples\n"
+        f"mean and standard deviation of {summary.study.repetitions} splits",
+        fontsize=11,
+    )
+    return figure

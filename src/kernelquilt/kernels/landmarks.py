@@ -1,15 +1,13 @@
 """Kernels that are computed where they are needed, and the choice of landmarks among samples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 from kernelquilt._typing import Floats, Indices
-from kernelquilt.kernels.view_kernels import call_kernel
-
-_DIAGONAL_BLOCK = 64
+from kernelquilt.kernels.inputs import KernelInput, Samples
 
 
 class TrainingKernel(NamedTuple):
@@ -22,22 +20,20 @@ class TrainingKernel(NamedTuple):
     points: Floats | None  # columns of the view, (n, d), if it has any
 
 
-def stored_kernel(name: str, K: Any) -> TrainingKernel:
-    """Take a kernel that is at hand as a matrix."""
-    K = K.astype(np.float64, copy=False)
-    return TrainingKernel(name, len(K), lambda cols: K[:, cols], K.diagonal, None)
+def training_kernels(held: KernelInput, data: Samples) -> Iterator[tuple[TrainingKernel, Indices]]:
+    """Yield each kernel of the training samples `data`, and the samples that have it."""
+    for m, name in enumerate(held.names):
+        rows = np.flatnonzero(held.observed[:, m])
+        having = held.narrowed(data, m)[rows]
 
+        def columns(chosen: Indices, m: int = m, rows: Any = rows, having: Any = having) -> Floats:
+            return held.between(having, m, rows[chosen])
 
-def computed_kernel(name: str, function: Any, block: Floats) -> TrainingKernel:
-    """Take a kernel whose columns are computed when they are asked for."""
+        def diag(m: int = m, having: Any = having) -> Floats:
+            return np.asarray(held.diag(having, m), dtype=np.float64)
 
-    def diag() -> Floats:
-        parts = np.array_split(block, max(1, len(block) // _DIAGONAL_BLOCK))
-        return np.concatenate([call_kernel(name, function, A, A).diagonal() for A in parts])
-
-    return TrainingKernel(
-        name, len(block), lambda cols: call_kernel(name, function, block, block[cols]), diag, block
-    )
+        points = None if held.views is None else having[having.names[0]]
+        yield TrainingKernel(name, len(rows), columns, diag, points), rows
 
 
 def _uniform(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> Indices:

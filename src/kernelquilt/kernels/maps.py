@@ -22,8 +22,6 @@ References
    TPAMI 30(2), 2008, Eqs. (5)-(7).
 """
 
-import warnings
-from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -34,13 +32,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error, warn_all_absent
-from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt._messages import unchanged_on_error, warn_user
+from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.stack import KernelStack, as_stack
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel, computed_kernel, stored_kernel
-from kernelquilt.kernels.view_kernels import ViewKernels, call_kernel
+from kernelquilt.kernels.inputs import Samples, check_samples, fit_input
+from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel, training_kernels
 
 DEFAULT_LANDMARKS = 100
 
@@ -144,12 +143,14 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             rng = check_random_state(self.random_state)
             self.maps_: list[Floats] = []
             self.landmarks_: list[Indices] = []
-            for kernel, present in self._training_kernels(X):
+            data = self._check_training_data(X)
+            held = fit_input(self, data, None)
+            for kernel, rows in training_kernels(held, data):
                 chosen = self._choose(kernel, rng)
                 self.maps_.append(self._map(kernel, chosen))
-                self.landmarks_.append(np.flatnonzero(present)[chosen])
-            if self.view_kernels_ is not None:
-                self._keep_landmarks_only(self.view_kernels_)
+                self.landmarks_.append(rows[chosen])
+            held.describe(self)
+            self.columns_ = held.keep_only(self.landmarks_)
         return self
 
     def transform(self, X: Any) -> MultiView:
@@ -168,49 +169,28 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         """
         check_is_fitted(self, "maps_")
         with single_threaded_blas():
-            if self.view_kernels_ is None:
-                stack = as_stack(X)
-                similarities, observed = self._from_stack(stack), stack.observed
-            else:
-                data = self.view_kernels_.check_views(X)
-                observed = self.view_kernels_.kernel_observed(data)
-                similarities = self._from_views(data, observed)
+            data = self.input_.rows(self, X)
             trained = np.array([len(rows) > 0 for rows in self.landmarks_])
-            observed = np.asarray(observed & trained)
+            observed = np.asarray(self.input_.observed_of(data) & trained)
             blocks = {}
-            for m, values in enumerate(similarities):
+            for m, name in enumerate(self.kernel_names_):
                 block = np.full((len(observed), self.maps_[m].shape[1]), np.nan)
-                block[observed[:, m]] = values[observed[:, m]] @ self.maps_[m]
-                blocks[self.kernel_names_[m]] = block
-        return MultiView._build(blocks, observed, getattr(X, "index", None))
+                having = np.flatnonzero(observed[:, m])
+                if len(having):
+                    rows = self.input_.narrowed(data, m)[having]
+                    block[having] = self.input_.between(rows, m, self.columns_[m]) @ self.maps_[m]
+                blocks[name] = block
+        return MultiView._build(blocks, observed, getattr(data, "index", None))
 
-    def _training_kernels(self, X: Any) -> Iterator[tuple[TrainingKernel, Bools]]:
-        """Yield the kernels of the training samples and who has them; keep what describes them."""
+    def _check_training_data(self, X: Any) -> Samples:
         if self.kernels is None:
-            stack = as_stack(X)
-            warn_all_absent(stack.observed, stack.names, "kernel")
-            self.view_kernels_: ViewKernels | None = None
-            self.training_rows_ = stack.training_rows
-            self.kernel_names_ = stack.names
-            self.n_features_in_ = len(stack.names)
-            for name, gram, present in zip(
-                stack.names, stack.training_kernels(), stack.observed.T, strict=True
-            ):
-                yield stored_kernel(name, gram[np.ix_(present, present)]), present
-            return
-        if isinstance(X, KernelStack):
+            X = as_stack(X)
+        elif isinstance(X, KernelStack):
             raise ValueError(
                 f"X is a KernelStack of {len(X)} samples, but kernels={self.kernels!r} are to be "
                 "computed from views; leave kernels=None for kernels"
             )
-        self.view_kernels_ = ViewKernels(self.kernels, views=self.views).fit(X)
-        self.kernel_names_ = self.view_kernels_.kernel_names_
-        self.n_features_in_ = self.view_kernels_.n_features_in_
-        data = self.view_kernels_.training_views_
-        observed = self.view_kernels_.kernel_observed(data)
-        for m, name in enumerate(self.kernel_names_):
-            block = data[data.names[self.view_kernels_.kernel_views_[m]]][observed[:, m]]
-            yield computed_kernel(name, self.view_kernels_.kernels_[m], block), observed[:, m]
+        return check_samples(self, X)
 
     def _choose(self, kernel: TrainingKernel, rng: np.random.RandomState) -> Indices:
         """Return the landmarks among the samples that have the kernel, in ascending order."""
@@ -232,19 +212,19 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             return np.zeros((0, 1))
         if self.method == "proximity":
             return np.eye(len(chosen))
-        values, vectors = eigh(kernel.columns(chosen)[chosen])
+        K = kernel.columns(chosen)[chosen]
+        check_kernel(K, kernel.name)
+        values, vectors = eigh(K)
         values, vectors = values[::-1], vectors[:, ::-1]
         # the sign of an eigenvector is arbitrary; this makes it the same whoever computes it
         largest = np.abs(vectors).argmax(axis=0)
         vectors = vectors * np.sign(vectors[largest, np.arange(len(values))])
         top = max(float(values[0]), 0.0)
         if values[-1] < -max(self.rank_tol, 1e-8) * max(top, -float(values[-1])):
-            warnings.warn(
+            warn_user(
                 f"kernel {kernel.name!r} is not positive semi-definite (eigenvalues from "
                 f"{values[-1]:.3g} to {values[0]:.3g}), and its negative part is left out; "
-                "method='proximity' takes similarities as they are",
-                UserWarning,
-                stacklevel=3,
+                "method='proximity' takes similarities as they are"
             )
         rank = int(np.count_nonzero(values > max(self.rank_tol, np.finfo(float).eps) * top))
         if self.method == "exact" and self.n_components is not None:
@@ -258,31 +238,6 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         if rank == 0:
             return np.zeros((len(chosen), 1))
         return np.asarray(vectors[:, :rank] / np.sqrt(values[:rank]))
-
-    def _keep_landmarks_only(self, view_kernels: ViewKernels) -> None:
-        """Replace the training samples that prediction would otherwise carry along."""
-        data = view_kernels.training_views_
-        names = [data.names[view] for view in view_kernels.kernel_views_]
-        self.landmark_blocks_ = [
-            data[name][rows] for name, rows in zip(names, self.landmarks_, strict=True)
-        ]
-        view_kernels.training_views_ = data[np.unique(np.concatenate(self.landmarks_))]
-
-    def _from_stack(self, stack: KernelStack) -> Iterator[Floats]:
-        for m, kernel in enumerate(stack.cross_kernels(self.training_rows_)):
-            yield kernel[:, self.landmarks_[m]].astype(np.float64, copy=False)
-
-    def _from_views(self, data: MultiView, observed: Bools) -> Iterator[Floats]:
-        assert self.view_kernels_ is not None
-        for m, name in enumerate(self.kernel_names_):
-            out = np.zeros((len(data), len(self.landmarks_[m])))
-            rows = observed[:, m]
-            if rows.any() and out.shape[1]:
-                block = data[data.names[self.view_kernels_.kernel_views_[m]]][rows]
-                out[rows] = call_kernel(
-                    name, self.view_kernels_.kernels_[m], block, self.landmark_blocks_[m]
-                )
-            yield out
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

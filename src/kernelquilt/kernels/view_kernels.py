@@ -116,22 +116,27 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
                     raise ValueError(
                         f"{(sample_weight < 0).sum()} of {len(data)} sample weights are negative"
                     )
-            chosen = kernels_of_views(self.kernels, data.names)
-            warn_all_absent(data.observed, data.names, "view")
-            self.kernels_: list[Any] = []
-            names: list[str] = []
-            for view, present in zip(data.names, data.observed.T, strict=True):
-                functions = [_as_function(kernel) for kernel in chosen[view]]
-                names += [f"{view}__{name}" for name, _ in functions]
-                kernels = [kernel for _, kernel in functions]
-                if present.any():
-                    weight = None if sample_weight is None else sample_weight[present]
-                    _fit_kernels(kernels, data[view][present], weight)
-                self.kernels_ += kernels
-            self.kernel_names_ = _distinct(names)
-            counts = [len(chosen[view]) for view in data.names]
-            self.kernel_views_ = np.repeat(np.arange(len(counts)), counts)
-            self.training_views_ = data
+            self._fit_views(data, sample_weight)
+        return self
+
+    def _fit_views(self, data: MultiView, sample_weight: Floats | None) -> "ViewKernels":
+        """Fit the kernels to checked samples with checked weights."""
+        chosen = kernels_of_views(self.kernels, data.names)
+        warn_all_absent(data.observed, data.names, "view")
+        self.kernels_: list[Any] = []
+        names: list[str] = []
+        for view, present in zip(data.names, data.observed.T, strict=True):
+            functions = [_as_function(kernel) for kernel in chosen[view]]
+            names += [f"{view}__{name}" for name, _ in functions]
+            kernels = [kernel for _, kernel in functions]
+            if present.any():
+                weight = None if sample_weight is None else sample_weight[present]
+                _fit_kernels(kernels, data[view][present], weight)
+            self.kernels_ += kernels
+        self.kernel_names_ = _distinct(names)
+        counts = [len(chosen[view]) for view in data.names]
+        self.kernel_views_ = np.repeat(np.arange(len(counts)), counts)
+        self.training_views_ = data
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelStack:
@@ -148,9 +153,13 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
             Square, zero where absent.
         """
         with unchanged_on_error(self):
-            data = self.fit(X, y, sample_weight).training_views_
-            K = self._stacked(data)
-        return KernelStack._computed(K, self.kernel_observed(data), self.kernel_names_, square=True)
+            return self.fit(X, y, sample_weight)._training_stack()
+
+    def _training_stack(self) -> KernelStack:
+        """Return the kernels among the training samples."""
+        data = self.training_views_
+        K, observed = self._stacked(data), self.kernel_observed(data)
+        return KernelStack._computed(K, observed, self.kernel_names_, square=True)
 
     def transform(self, X: Any) -> KernelStack:
         """Return the kernels of samples against the training samples.
@@ -165,16 +174,12 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
             Rectangular with n_train columns and with `diag`, zero where absent.
         """
         data = self.check_views(X)
-        observed = self.kernel_observed(data)
-        diag = np.zeros((len(self.kernels_), len(data)), dtype=self.dtype)
-        for m, (kernel, name) in enumerate(zip(self.kernels_, self.kernel_names_, strict=True)):
-            rows = np.flatnonzero(observed[:, m])
-            block = data[data.names[self.kernel_views_[m]]]
-            for start in range(0, len(rows), _DIAGONAL_BLOCK):
-                part = rows[start : start + _DIAGONAL_BLOCK]
-                diag[m, part] = np.diagonal(call_kernel(name, kernel, block[part], block[part]))
         return KernelStack._computed(
-            self._stacked(data), observed, self.kernel_names_, square=False, diag=diag
+            self._stacked(data),
+            self.kernel_observed(data),
+            self.kernel_names_,
+            square=False,
+            diag=np.array([self.kernel_diag(data, m) for m in range(len(self.kernels_))]),
         )
 
     def check_views(self, X: Any) -> MultiView:
@@ -203,8 +208,10 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         -------
         observed : ndarray of bool of shape (n_rows, M)
         """
-        seen = self.training_views_.observed.any(axis=0)
-        return np.asarray((data.observed & seen)[:, self.kernel_views_])
+        training = self.training_views_
+        places = [data.names.index(name) for name in training.names]
+        seen = training.observed.any(axis=0)
+        return np.asarray((data.observed[:, places] & seen)[:, self.kernel_views_])
 
     def iter_kernels(self, data: MultiView, needed: Bools | None = None) -> Iterator[Kernel]:
         """Iterate over the kernels of samples against the training samples, made one at a time.
@@ -241,11 +248,50 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         -------
         kernel : ndarray of shape (n_rows, n_columns)
         """
-        view, name = data.names[self.kernel_views_[m]], self.kernel_names_[m]
+        view, name = self.view_of(m), self.kernel_names_[m]
         block = self.training_views_[view][columns]
         values = call_kernel(name, self.kernels_[m], data[view], block)
         check_finite(values, name, _REMEDY)
         return values
+
+    def kernel_diag(self, data: MultiView, m: int) -> Kernel:
+        """Return the similarity of samples with themselves.
+
+        Parameters
+        ----------
+        data : MultiView of n_rows samples
+            From `check_views`.
+        m : int
+            The kernel.
+
+        Returns
+        -------
+        diag : ndarray of shape (n_rows,)
+            Zero where absent.
+        """
+        view = self.view_of(m)
+        diag = np.zeros(len(data), dtype=self.dtype)
+        if self.training_views_.present(view).any():
+            rows, block = np.flatnonzero(data.present(view)), data[view]
+            for start in range(0, len(rows), _DIAGONAL_BLOCK):
+                part = rows[start : start + _DIAGONAL_BLOCK]
+                A = block[part]
+                diag[part] = np.diagonal(call_kernel(self.kernel_names_[m], self.kernels_[m], A, A))
+        return diag
+
+    def view_of(self, m: int) -> str:
+        """Return the name of the view of a kernel.
+
+        Parameters
+        ----------
+        m : int
+            The kernel.
+
+        Returns
+        -------
+        view : str
+        """
+        return self.training_views_.names[self.kernel_views_[m]]
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the kernels.
@@ -274,10 +320,10 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
     ) -> Iterator[Kernel]:
         """Yield `outs`, an array of zeros for each chosen kernel, after filling them."""
         training = self.training_views_
-        previous, squared = -1, None
+        previous, squared = None, None
         for m, out in zip(chosen, outs, strict=True):
-            kernel, name, view = self.kernels_[m], self.kernel_names_[m], int(self.kernel_views_[m])
-            rows, cols = data.observed[:, view], training.observed[:, view]
+            kernel, name, view = self.kernels_[m], self.kernel_names_[m], self.view_of(m)
+            rows, cols = data.present(view), training.present(view)
             if not (rows.any() and cols.any()):
                 yield out
                 continue
@@ -382,9 +428,9 @@ def call_kernel(name: str, kernel: Any, A: Floats, B: Floats) -> Floats:
     return values
 
 
-def _observed_rows(data: MultiView, view: int) -> Floats:
-    block: Floats = data[data.names[view]]
-    present = data.observed[:, view]
+def _observed_rows(data: MultiView, view: str) -> Floats:
+    block: Floats = data[view]
+    present = data.present(view)
     return block if present.all() else block[present]
 
 

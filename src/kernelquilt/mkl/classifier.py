@@ -5,8 +5,7 @@ attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction
 """
 
 import sys
-import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -17,24 +16,37 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error
-from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt._messages import quoted, unchanged_on_error, warn_user
+from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import TINY, Solution, Step, warn_unless_converged
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView
-from kernelquilt.mkl.doors import ClassifierDoor
+from kernelquilt.core.solution import (
+    TINY,
+    Options,
+    Solution,
+    Start,
+    Step,
+    Work,
+    warn_unless_converged,
+)
+from kernelquilt.data.labels import check_labels, classes_of
+from kernelquilt.kernels.inputs import (
+    KernelInput,
+    Samples,
+    check_samples,
+    fit_input,
+    input_tags,
+)
 from kernelquilt.mkl.multiclass import (
     BinaryProblem,
     Prepared,
-    Start,
+    gathered,
     signs_of,
     svm_at_weights,
     votes_of,
 )
 
 
-class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
+class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Base of the classifiers that learn from a stack of kernels."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -54,13 +66,19 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
         "C_weights": [Interval(Real, 0, np.inf, closed="neither"), None],
     }
 
+    # what holds for classifiers that do not have these parameters
+    weights: str = "per_class"
+    C_weights: float | None = None
+    max_iter: int = sys.maxsize
+
+    input_: KernelInput
     _same_weights_for_all: ClassVar[bool] = True  # samples have the same kernel weights
     _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
     # what the kernels depend on, and a path of solves cannot vary
     _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
 
     @abstractmethod
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         """Solve one binary problem; must not change the estimator."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -82,46 +100,62 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
-            self._solve_and_store(self._prepare(X, y, sample_weight))
+            data = self._prepare(X, y, sample_weight)
+            self._take(data)
+            self._solve_and_store(data)
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
-        """Check the data, compute the kernels, and keep what prediction needs of them."""
-        data = self._check_training_data(X)
-        y, weight = self._check_targets(data, y, sample_weight)
-        classes, codes = np.unique(y, return_inverse=True)
-        self._check_two_classes(classes, codes, weight)
-        K, observed = self._training_gram(data, weight)
-        self.classes_ = classes
-        weight = self._without_empty(codes, weight, observed)
-        features = self._gate_features(data, K, observed, weight)
-        return Prepared(K, observed, classes, codes, weight, features)
+        """Check the data and compute the kernels."""
+        data = check_samples(self, X)
+        labels = check_labels(self, data, y, sample_weight)
+        held = self._fit_input(data, labels.weight)
+        K, observed = self._training_gram(held, data)
+        labels = labels.without_empty(self, observed)
+        return Prepared(held, K, labels, self._extra(held, data, K, labels.weight))
+
+    def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
+        """Return what the classifier is to hold of the training samples."""
+        return fit_input(self, data, weight)
+
+    def _training_gram(self, held: KernelInput, data: Samples) -> tuple[Numbers, Bools]:
+        """Return the kernels (M, n, n) that the solver needs, and the mask (n, M)."""
+        return held.training_gram(data)
+
+    def _extra(self, held: KernelInput, data: Samples, K: Numbers, weight: Floats) -> Any:
+        """Return what the solver needs of the samples beside their kernels."""
+        return None
+
+    def _take(self, data: Prepared) -> None:
+        """Keep what prediction needs of the training data."""
+        data.input.describe(self)
+        self.classes_ = data.labels.classes
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
         """Solve the binary problems, each from its start, and return what gave the weights."""
-        signs = list(signs_of(data.codes, len(data.classes), self.multi_class))
-        if len(signs) > 1 and getattr(self, "weights", "per_class") == "shared":
+        labels = data.labels
+        signs = list(signs_of(labels.codes, len(labels.classes), self.multi_class))
+        if len(signs) > 1 and self.weights == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
         problems = [
             BinaryProblem(
                 data.K,
-                data.observed,
+                data.input.observed,
                 sign,
                 np.where(sign == 0.0, 0.0, penalty),
-                np.where(sign == 0.0, 0.0, data.sample_weight),
-                features=data.features,
+                np.where(sign == 0.0, 0.0, labels.weight),
+                extra=data.extra,
             )
             for sign in signs
         ]
-        if starts is not None:
-            problems = [
-                problem._replace(start=start)
-                for problem, start in zip(problems, starts, strict=True)
-            ]
+        starts = [Start()] * len(problems) if starts is None else starts
+        options = [
+            Options(self.tol, self.max_iter, start, self._reporter(number, len(problems)))
+            for number, start in enumerate(starts)
+        ]
         fits: list[tuple[Solution, Solution]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(self._learn)(problem, self._reporter(number, len(problems)))
-            for number, problem in enumerate(problems)
+            delayed(self._learn)(*each) for each in zip(problems, options, strict=True)
         )
         learned = [weights for weights, _ in fits]
         self._store([final for _, final in fits])
@@ -131,17 +165,15 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
         return learned
 
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
-        warn_unless_converged(type(self).__name__, solutions, getattr(self, "max_iter", None))
+        warn_unless_converged(type(self).__name__, solutions, self.max_iter)
 
-    def _learn(
-        self, problem: BinaryProblem, on_step: Callable[[Step], None] | None
-    ) -> tuple[Solution, Solution]:
+    def _learn(self, problem: BinaryProblem, options: Options) -> tuple[Solution, Solution]:
         """Return the solution that gives the kernel weights, and the one to predict with."""
-        penalty = getattr(self, "C_weights", None)
+        penalty = self.C_weights
         if penalty is None:
-            solution = self._solve(problem, on_step)
+            solution = self._solve(problem, options)
             return solution, solution
-        learned = self._solve(problem._replace(C=problem.C * (penalty / self.C)), on_step)
+        learned = self._solve(problem._replace(C=problem.C * (penalty / self.C)), options)
         return learned, svm_at_weights(problem, learned)
 
     def decision_function(self, X: Any) -> Floats:
@@ -160,34 +192,36 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
             without any observed view gets the intercept.
         """
         check_is_fitted(self, "dual_coef_")
-        rows = self._check_rows(X)
+        rows = self.input_.rows(self, X)
         n_classes = len(self.classes_)
         with single_threaded_blas():
-            scores = np.concatenate([self._scores(part) for part in self._parts_of(rows)])
+            parts = self.input_.parts(rows, self.dual_coef_.shape[-1])
+            scores = np.concatenate([self._scores(part) for part in parts])
         if n_classes == 2:
             return scores[:, 0]
         return scores if self.multi_class == "ovr" else votes_of(scores, n_classes)
 
-    def _gate_features(
-        self,
-        data: MultiView | KernelStack,
-        K: Numbers,
-        observed: Bools,
-        weight: Floats,
-    ) -> Any:
-        """Return what a subclass has to know of the samples beside their kernels."""
-        return None
+    def predict(self, X: Any) -> Array:
+        """Return the class of samples.
 
-    @property
-    def _entries_per_row(self) -> int:
-        return int(self.dual_coef_.shape[-1])
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `decision_function`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        return classes_of(self.decision_function(X), self.classes_)
 
     def _scores(self, rows: Any) -> Floats:
         """Return the scores of all problems, shape (n_rows, n_problems)."""
         weights = np.atleast_2d(self.weights_)
         needed = np.asarray(weights.any(axis=0))
         scores = np.tile(self.intercept_, (len(rows), 1))
-        kernels = self._kernels_of(rows, needed)
+        kernels = self.input_.kernels(rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
             scores += (kernel @ self.dual_coef_.T) * weights[:, m]
         return scores
@@ -202,28 +236,22 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
                 f"the kernels of {type(self).__name__} have weights that depend on the sample, "
                 "which this is not for"
             )
-        rows = self._check_rows(X)
+        rows = self.input_.rows(self, X)
         n = self.dual_coef_.shape[-1]
         if len(rows) != n:
             raise ValueError(f"X has {len(rows)} samples, but the model was fitted on {n}")
         needed = np.ones(len(self.kernel_names_), dtype=np.bool_)
         coef = self.weights_[:, None] * np.broadcast_to(self.dual_coef_, (len(needed), n))
         norms, largest = np.zeros(len(needed)), 0.0
-        for p, kernel in enumerate(self._kernels_of(rows, needed)):
+        for p, kernel in enumerate(self.input_.kernels(rows, needed)):
             norms[p] = np.sqrt(max(float(coef[p] @ kernel @ coef[p]), 0.0))
             largest = max(largest, float(kernel.diagonal().max()))
-        views = self.view_kernels_
-        observed = rows.observed if views is None else views.kernel_observed(rows)
-        return norms, largest, np.count_nonzero(observed, axis=0)
+        return norms, largest, np.count_nonzero(self.input_.observed_of(rows), axis=0)
 
     def _penalties(self, data: Prepared) -> Floats:
         """Return the penalty of each sample."""
-        return self.C * self._class_factors(data) * data.sample_weight
-
-    def _class_factors(self, data: Prepared) -> Floats:
-        """Return the class weight of each sample."""
-        factor = self._factors_of_classes(data.classes, data.codes, data.sample_weight)
-        return np.asarray(factor[data.codes])
+        labels = data.labels
+        return self.C * labels.factors(self.class_weight) * labels.weight
 
     def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
         if not self.verbose:
@@ -246,29 +274,26 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
             proved |= solution.indefinite
         names = [name for name, bad in zip(self.kernel_names_, proved, strict=True) if bad]
         if names:
-            warnings.warn(
+            warn_user(
                 f"not positive semi-definite, so that the duality gap certifies nothing: "
                 f"{quoted(names)}; see KernelStack.check_psd, and choose another kernel or "
-                "clip its negative eigenvalues",
-                UserWarning,
-                stacklevel=4,
+                "clip its negative eigenvalues"
             )
 
     def _store(self, solutions: list[Solution]) -> None:
-        def gathered(name: str) -> Any:
-            values = np.array([getattr(solution, name) for solution in solutions])
-            return values[0] if len(solutions) == 1 else values
-
         self.dual_coef_ = np.vstack([solution.dual_coef for solution in solutions])
         self.intercept_ = np.concatenate([np.ravel(solution.intercept) for solution in solutions])
         self.n_support_ = np.count_nonzero(self.dual_coef_, axis=1)
-        self.weights_ = gathered("weights")
+        self.weights_ = gathered(solutions, "weights")
         if len(self.intercept_) > len(solutions):
             self.weights_ = np.tile(self.weights_, (len(self.intercept_), 1))
-        self.objective_ = gathered("objective")
-        self.duality_gap_ = gathered("duality_gap")
+        self.objective_ = gathered(solutions, "objective")
+        self.duality_gap_ = gathered(solutions, "duality_gap")
         self.n_iter_ = max(solution.n_iter for solution in solutions)
-        self.n_solves_ = sum(solution.n_solves for solution in solutions)
-        self.n_smo_iter_ = sum(solution.n_smo_iter for solution in solutions)
-        self.n_passes_ = sum(solution.n_passes for solution in solutions)
+        work = sum((solution.work for solution in solutions), Work())
+        self.n_solves_, self.n_smo_iter_ = work.n_solves, work.n_smo_iter
+        self.n_passes_ = work.n_passes
         self.history_ = [solution.history for solution in solutions]
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())

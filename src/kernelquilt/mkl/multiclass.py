@@ -1,26 +1,17 @@
 """Binary problems as arrays, and how a multi-class problem is made of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
-from kernelquilt.core.solution import Solution
-from kernelquilt.core.svm.weighted_svm import StackSVM
-from kernelquilt.core.weights.certificate import Certificate
-
-
-class Start(NamedTuple):
-    """Where a solver may start: weights (M,) and signed duals of the shape of y, or None.
-
-    Where each kernel has a function of its own, the duals are (M, n) and the biases (M,).
-    """
-
-    weights: Floats | None
-    dual_coef: Floats | None
-    view_intercepts: Floats | None = None
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt.core.solution import Options, Solution, Start
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.weights.solver import certified_at
+from kernelquilt.data.labels import Labels
+from kernelquilt.kernels.inputs import KernelInput
 
 
 class BinaryProblem(NamedTuple):
@@ -38,9 +29,7 @@ class BinaryProblem(NamedTuple):
         Penalty of each sample, 0 for those left out.
     sample_weight : ndarray of the shape of y
         How often each sample counts in a mean over the samples, 0 for those left out.
-    start : Start
-        Where the solver may start.
-    features : object, or None
+    extra : object, or None
         What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
     """
 
@@ -49,8 +38,7 @@ class BinaryProblem(NamedTuple):
     y: Floats
     C: Floats
     sample_weight: Floats
-    start: Start = Start(None, None)
-    features: Any = None
+    extra: Any = None
 
     @property
     def allowed(self) -> Bools:
@@ -64,26 +52,20 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
+    input : KernelInput
+        What a classifier holds of the samples.
     K : ndarray of shape (M, n, n)
         Kernels, zero where absent.
-    observed : ndarray of shape (n, M), bool
-        True where a kernel observes a sample.
-    classes : ndarray of shape (n_classes,)
-        Class labels.
-    codes : ndarray of shape (n,)
-        Position of the label of each sample in `classes`.
-    sample_weight : ndarray of shape (n,)
-        Weight of each sample, 0 for those without any view.
-    features : object, or None
-        What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
+    labels : Labels
+        Classes and weights, 0 for samples without any view.
+    extra : object, or None
+        As in `BinaryProblem`.
     """
 
+    input: KernelInput
     K: Numbers
-    observed: Bools
-    classes: Array
-    codes: Indices
-    sample_weight: Floats
-    features: Any = None
+    labels: Labels
+    extra: Any = None
 
 
 def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
@@ -91,19 +73,17 @@ def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
 
     The effort spent on the weights is counted in what is returned.
     """
-    machine = StackSVM(problem.K, problem.y, np.ones(problem.y.shape), problem.C)
-    certificate = Certificate(machine, lambda q: float(learned.weights @ q), learned.tol, None)
-    point = machine.solve(learned.weights, learned.dual_coef, learned.tol)
-    certificate.record(point)
-    solution = certificate.solution(point)
-    return replace(
-        solution,
-        n_iter=learned.n_iter,
-        n_solves=learned.n_solves + solution.n_solves,
-        n_smo_iter=learned.n_smo_iter + solution.n_smo_iter,
-        n_passes=learned.n_passes + solution.n_passes,
-        history=learned.history,
-    )
+    svm = WeightedSVM.with_margins(problem.K, problem.y, problem.C)
+    options = Options(learned.tol, start=Start(dual_coef=learned.dual_coef))
+    solution = certified_at(svm, learned.weights, options)
+    work = learned.work + solution.work
+    return replace(solution, n_iter=learned.n_iter, work=work, history=learned.history)
+
+
+def gathered(solutions: Sequence[Solution], name: str) -> Any:
+    """Return an attribute of solutions, stacked along a first axis unless there is only one."""
+    values = np.array([getattr(solution, name) for solution in solutions])
+    return values[0] if len(solutions) == 1 else values
 
 
 def signs_of(codes: Indices, n_classes: int, multi_class: str) -> Iterator[Floats]:

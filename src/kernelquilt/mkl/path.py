@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution
+from kernelquilt.core.solution import Solution, Start
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import Start
 
 
 def mkl_path(
@@ -85,17 +84,16 @@ def path_fits(
 ) -> Iterator[tuple[BaseMKLClassifier, float]]:
     """Yield a fitted model and its seconds for each candidate, each started from the one before."""
     _check_classifier(estimator)
-    door = clone(estimator)
-    door._validate_params()
+    first = clone(estimator)
+    first._validate_params()
     begun = time.perf_counter()
     with single_threaded_blas():
-        data = door._prepare(X, y, sample_weight)
-    learned = {name: value for name, value in vars(door).items() if name.endswith("_")}
+        data = first._prepare(X, y, sample_weight)
     last: tuple[Mapping[str, Any], list[Solution]] | None = None
     for candidate in grid:
         model = clone(estimator).set_params(**candidate)
         model._validate_params()
-        vars(model).update(learned)
+        model._take(data)
         starts = None if last is None else _starts(*last, candidate)
         with single_threaded_blas():
             solutions = model._solve_and_store(data, starts)

@@ -1,8 +1,9 @@
 """The default: kernel ridge experts of views and of completed kernels, joined by stacking."""
 
-from kernelquilt.quilt.estimators import QuiltClassifier, QuiltRegressor
+from kernelquilt.quilt.classifier import QuiltClassifier
 from kernelquilt.quilt.late_fusion import LateFusionClassifier
 from kernelquilt.quilt.lp_ridge import LpMKLRidgeClassifier, solve_lp_mkl_ridge
+from kernelquilt.quilt.regressor import QuiltRegressor
 
 __all__ = [
     "LateFusionClassifier",

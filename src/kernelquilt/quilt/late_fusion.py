@@ -1,6 +1,6 @@
-r"""Late fusion: a kernel ridge machine for each view, joined by learned reliabilities.
+r"""Late fusion: a kernel ridge regression for each view, joined by learned reliabilities.
 
-The machine of view v sees the samples I_v that have it: its kernel, centred and scaled to mean
+The regression of view v sees the samples I_v that have it: its kernel, centred and scaled to mean
 diagonal 1 over I_v, with a constant as the bias, at the penalty of least leave-one-out error. Its
 leave-one-out scores F_v are zero for samples without the view. The softmax stack
 
@@ -19,12 +19,12 @@ symbol         name here
 =============  ==============================================
 F_v            ``scores[v]``
 r, b           ``stack_.weights``, ``stack_.bias``
-Z              ``features`` of `LandmarkMachine`
+Z              ``features`` of `LandmarkRidge`
 =============  ==============================================
 
 References
 ----------
-.. [1] C. Williams and M. Seeger, "Using the Nystroem method to speed up kernel machines",
+.. [1] C. Williams and M. Seeger, "Using the Nystroem method to speed up kernel ridges",
    NIPS 2000.
 """
 
@@ -36,19 +36,17 @@ from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt._typing import Floats, Indices
 from kernelquilt.data.gram import check_kernel
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.view_kernels import ViewKernels
+from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
-from kernelquilt.quilt.stacking import solve_softmax_stack
+from kernelquilt.quilt.stacking import solve_softmax_stacking
 from kernelquilt.quilt.view_ridge import (
     LEAST_SAMPLES,
-    LandmarkMachine,
-    ViewMachine,
-    fit_landmark_machine,
-    fit_view_machine,
+    LandmarkRidge,
+    ViewRidge,
+    fit_landmark_ridge,
+    fit_view_ridge,
     loo_scores,
     usable_views,
 )
@@ -71,7 +69,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
         Views that more samples have are learned in the span of this many random ones.
     kernels : str, callable, list or dict, default="median_gaussian"
         Kernels of the views, as in `ViewKernels`; "precomputed" for plain arrays of kernels of
-        shape (n, n, M). Each kernel makes a machine.
+        shape (n, n, M). Each kernel makes a ridge classifier.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
     class_weight : dict, "balanced" or None, default=None
@@ -84,14 +82,14 @@ class LateFusionClassifier(BaseRidgeClassifier):
     Attributes
     ----------
     reliability_ : ndarray of shape (M,)
-        Weight of the machine of each kernel, zero if less than 3 samples have it.
-    machines_ : list of M ViewMachine, LandmarkMachine or None
-        The machines.
+        Weight of the classifier of each kernel, zero if less than 3 samples have it.
+    view_ridges_ : list of M ViewRidge, LandmarkRidge or None
+        The ridge regression of each kernel.
     view_loo_score_ : ndarray of shape (M,)
-        Leave-one-out accuracy of each machine on the samples that have its view, nan for None.
+        Leave-one-out accuracy of each on the samples that have its view, nan for None.
     loo_score_ : float
         Leave-one-out accuracy of all together (the reliabilities are not left out).
-    stack_ : Stack
+    stacking_ : StackingWeights
         Reliabilities and biases.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
@@ -135,10 +133,11 @@ class LateFusionClassifier(BaseRidgeClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _learn(self, data: MultiView | KernelStack, targets: Targets) -> None:
-        observed = self._fit_kernels(data, targets)
+    def _learn(self, data: Samples, targets: Targets) -> None:
+        held = fit_input(self, data, targets.copies)
+        held.describe(self)
         rng = check_random_state(self.random_state)
-        having = [np.flatnonzero(o & (targets.copies > 0)) for o in observed.T]
+        having = [np.flatnonzero(o & (targets.copies > 0)) for o in held.observed.T]
         counts = np.array([len(rows) for rows in having])
         used = usable_views(type(self).__name__, self.kernel_names_, counts)
         landmarks = [
@@ -147,71 +146,52 @@ class LateFusionClassifier(BaseRidgeClassifier):
             else None
             for rows in having
         ]
-        self.machines_: list[ViewMachine | LandmarkMachine | None] = Parallel(
+        self.view_ridges_: list[ViewRidge | LandmarkRidge | None] = Parallel(
             self.n_jobs, prefer="threads"
         )(
-            delayed(self._fit_machine)(data, m, rows, chosen, targets)
+            delayed(_fit_ridge)(held, data, m, rows, chosen, targets)
             for m, (rows, chosen) in enumerate(zip(having, landmarks, strict=True))
         )
-        scores = loo_scores(self.machines_, having, len(targets.codes), targets.Y.shape[1])
-        self.stack_ = solve_softmax_stack(scores, targets.codes, sample_weight=targets.weight)
-        self.reliability_ = np.where(used, self.stack_.weights, 0.0)
+        scores = loo_scores(self.view_ridges_, having, len(targets.codes), targets.Y.shape[1])
+        self.stacking_ = solve_softmax_stacking(scores, targets.codes, sample_weight=targets.weight)
+        self.reliability_ = np.where(used, self.stacking_.weights, 0.0)
         self.view_loo_score_ = np.array(
             [
-                loo_accuracy(score[rows], targets.part(rows)) if machine is not None else np.nan
-                for score, rows, machine in zip(scores, having, self.machines_, strict=True)
+                loo_accuracy(score[rows], targets.part(rows)) if ridge is not None else np.nan
+                for score, rows, ridge in zip(scores, having, self.view_ridges_, strict=True)
             ]
         )
-        self.loo_score_ = loo_accuracy(self.stack_.combine(scores), targets)
-
-    def _fit_kernels(self, data: MultiView | KernelStack, targets: Targets) -> Bools:
-        """Fit the kernels and return which samples have them, (n, M)."""
-        if isinstance(data, KernelStack):
-            stack = self._training_stack(data, targets.copies)
-            stack._check_square()
-            self.kernel_names_ = stack.names
-            return stack.observed
-        self.view_kernels_ = ViewKernels(self.kernels).fit(data, sample_weight=targets.copies)
-        self.training_rows_ = None
-        self.kernel_names_ = self.view_kernels_.kernel_names_
-        return self.view_kernels_.kernel_observed(data)
-
-    def _fit_machine(
-        self,
-        data: MultiView | KernelStack,
-        m: int,
-        rows: Indices,
-        landmarks: Indices | None,
-        targets: Targets,
-    ) -> ViewMachine | LandmarkMachine | None:
-        if len(rows) < LEAST_SAMPLES:
-            return None
-        columns = rows if landmarks is None else rows[landmarks]
-        kernel = self._similarities(data[rows], m, columns)
-        if landmarks is None:
-            check_kernel(kernel, self.kernel_names_[m])
-            return fit_view_machine(kernel, rows, targets.part(rows))
-        return fit_landmark_machine(kernel, landmarks, rows, targets.part(rows))
-
-    def _similarities(self, rows: Any, m: int, columns: Indices) -> Floats:
-        """Return kernel m between rows that have it and some training samples that do."""
-        if self.view_kernels_ is None:
-            needed = np.arange(len(self.kernel_names_)) == m
-            kernel = next(iter(rows.cross_kernels(self.training_rows_, needed)))
-            return np.asarray(kernel[:, columns], dtype=np.float64)
-        return self.view_kernels_.kernel_between(rows, m, columns)
+        self.loo_score_ = loo_accuracy(self.stacking_.combine(scores), targets)
 
     @property
     def _entries_per_row(self) -> int:
-        return max([1, *(len(each.rows) for each in self.machines_ if each is not None)])
+        return max([1, *(len(each.rows) for each in self.view_ridges_ if each is not None)])
 
     def _log_proba(self, rows: Any) -> Floats:
-        views = self.view_kernels_
-        observed = rows.observed if views is None else views.kernel_observed(rows)
-        total = np.tile(self.stack_.bias, (len(rows), 1))
-        for m, (machine, weight) in enumerate(zip(self.machines_, self.reliability_, strict=True)):
+        observed = self.input_.observed_of(rows)
+        total = np.tile(self.stacking_.bias, (len(rows), 1))
+        for m, (ridge, weight) in enumerate(zip(self.view_ridges_, self.reliability_, strict=True)):
             having = np.flatnonzero(observed[:, m])
-            if machine is not None and weight > 0 and len(having):
-                kernel = self._similarities(rows[having], m, machine.rows)
-                total[having] += weight * machine.scores(kernel)
+            if ridge is not None and weight > 0 and len(having):
+                part = self.input_.narrowed(rows, m)[having]
+                total[having] += weight * ridge.scores(self.input_.between(part, m, ridge.rows))
         return total
+
+
+def _fit_ridge(
+    held: KernelInput,
+    data: Samples,
+    m: int,
+    rows: Indices,
+    landmarks: Indices | None,
+    targets: Targets,
+) -> ViewRidge | LandmarkRidge | None:
+    """Fit the ridge regression of one kernel, on the samples `rows` that have it."""
+    if len(rows) < LEAST_SAMPLES:
+        return None
+    columns = rows if landmarks is None else rows[landmarks]
+    kernel = held.between(held.narrowed(data, m)[rows], m, columns)
+    if landmarks is None:
+        check_kernel(kernel, held.names[m])
+        return fit_view_ridge(kernel, rows, targets.part(rows))
+    return fit_landmark_ridge(kernel, landmarks, rows, targets.part(rows))

@@ -45,19 +45,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step, warn_unless_converged
-from kernelquilt.core.svm.weighted_svm import Point
+from kernelquilt.core.solution import Options, Solution, Step, warn_unless_converged
 from kernelquilt.core.weights.alternating import alternate
-from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView
-from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM, lp_weights
-from kernelquilt.quilt.ridge import RidgeMachine, fit_ridge_machine, mean_diagonal
+from kernelquilt.core.weights.solver import WeightSolver, certified_at
+from kernelquilt.kernels.inputs import Samples, fit_input
+from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
+from kernelquilt.quilt.ridge import FittedRidge, fit_ridge, mean_diagonal
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
-from kernelquilt.quilt.stacking import solve_softmax_stack
-from kernelquilt.quilt.weighted_ridge import StackRidge
+from kernelquilt.quilt.stacking import solve_softmax_stacking
+from kernelquilt.quilt.weighted_ridge import WeightedRidge
 
 DEFAULT_PENALTY = 0.3
 
@@ -115,31 +113,14 @@ def solve_lp_mkl_ridge(
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
     used = np.flatnonzero(weight > 0)
     part = K if len(used) == n else np.array([kernel[np.ix_(used, used)] for kernel in K])
-    machine = StackRidge(part, np.ascontiguousarray(Y[used].T), lam, weight[used])
+    ridge = WeightedRidge(part, np.ascontiguousarray(Y[used].T), lam, weight[used])
+    options = Options(tol, max_iter, on_step=on_step)
     if p == np.inf:
-        ones = allowed.astype(np.float64)
-        certificate = Certificate(machine, lambda q: float(ones @ q), tol, on_step)
-        point = machine.solve(ones)
-        certificate.record(point)
-        solution = certificate.solution(point)
-    elif p < CLOSED_FORM_FROM and method == "auto":
-        weight_set = Simplex(allowed) if p == 1.0 else NormBall(allowed, p)
-        solution = newton(machine, weight_set, tol=tol, max_iter=max_iter, on_step=on_step)
+        solution = certified_at(ridge, allowed.astype(np.float64), options)
     else:
-        ball = NormBall(allowed, p) if p > 1.0 else Simplex(allowed)
-
-        def update(squared_norms: Floats, point: Point) -> Floats:
-            updated = np.zeros(len(K))
-            updated[allowed] = lp_weights(squared_norms[allowed], p)
-            return updated
-
-        solution = alternate(
-            machine,
-            Certificate(machine, ball.support, tol, on_step),
-            update,
-            weights=ball.weights(ball.start()),
-            max_iter=max_iter,
-        )
+        second_order = p < CLOSED_FORM_FROM and method == "auto"
+        solver: WeightSolver[Simplex] = newton if second_order else alternate
+        solution = solver(ridge, Simplex(allowed) if p == 1.0 else NormBall(allowed, p), options)
     dual_coef = np.zeros((Y.shape[1], n))
     dual_coef[:, used] = solution.dual_coef
     return replace(solution, dual_coef=dual_coef, intercept=np.atleast_1d(solution.intercept))
@@ -205,7 +186,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         Whether `tol` was met.
     history_ : tuple of Step
         Objective and gap by iteration.
-    stack_ : Stack
+    stacking_ : StackingWeights
         What turns scores into probabilities.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
@@ -258,19 +239,21 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _learn(self, data: MultiView | KernelStack, targets: Targets) -> None:
-        K, observed = self._training_gram(data, targets.copies)
+    def _learn(self, data: Samples, targets: Targets) -> None:
+        held = fit_input(self, data, targets.copies)
+        held.describe(self)
+        K, observed = held.training_gram(data)
         seen = observed[targets.copies > 0].any(axis=0)
         exponents = np.atleast_1d(np.asarray(self.p, dtype=np.float64))
         if exponents.ndim != 1 or len(exponents) == 0 or not (exponents >= 1.0).all():
             raise ValueError(
                 f"p must be a number, or a list of at least one, each at least 1; got {self.p!r}"
             )
-        fits: list[tuple[float, Solution, RidgeMachine]] = Parallel(self.n_jobs, prefer="threads")(
+        fits: list[tuple[float, Solution, FittedRidge]] = Parallel(self.n_jobs, prefer="threads")(
             delayed(self._fit_exponent)(float(p), K, seen, targets) for p in exponents
         )
         best = min(range(len(fits)), key=lambda number: fits[number][2].fit.error)
-        self.lam_, solution, machine = fits[best]
+        self.lam_, solution, ridge = fits[best]
         self.p_ = float(exponents[best])
         self.weights_ = solution.weights
         self.objective_ = solution.objective
@@ -278,18 +261,18 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.n_iter_, self.n_solves_ = solution.n_iter, solution.n_solves
         self.converged_ = solution.converged
         self.history_ = solution.history
-        self.dual_coef_ = machine.coef.T / machine.scale
-        self.intercept_ = machine.bias
-        self.penalty_ = machine.fit.lam
-        loo = machine.fit.loo[None]
-        self.stack_ = solve_softmax_stack(loo, targets.codes, sample_weight=targets.weight)
-        self.loo_score_ = loo_accuracy(self.stack_.combine(loo), targets)
+        self.dual_coef_ = ridge.coef.T / ridge.scale
+        self.intercept_ = ridge.bias
+        self.penalty_ = ridge.fit.lam
+        loo = ridge.fit.loo[None]
+        self.stacking_ = solve_softmax_stacking(loo, targets.codes, sample_weight=targets.weight)
+        self.loo_score_ = loo_accuracy(self.stacking_.combine(loo), targets)
         warn_unless_converged(type(self).__name__, [solution], self.max_iter)
 
     def _fit_exponent(
         self, p: float, K: Numbers, seen: Bools, targets: Targets
-    ) -> tuple[float, Solution, RidgeMachine]:
-        """Return penalty and solution of the weights, and the machine on them."""
+    ) -> tuple[float, Solution, FittedRidge]:
+        """Return penalty and solution of the weights, and the ridge on them."""
         diagonal = np.einsum("mii->mi", K[seen]).mean(axis=0)
         size = mean_diagonal(diagonal, targets.copies)
         lam = default_penalty(p, int(seen.sum()), size) if self.lam is None else self.lam
@@ -305,10 +288,10 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
             on_step=self._reporter(p),
         )
         combined = np.tensordot(solution.weights, K, axes=1)
-        machine = fit_ridge_machine(
+        ridge = fit_ridge(
             combined, targets.Y, sample_weight=targets.weight, held_out=targets.held_out
         )
-        return lam, solution, machine
+        return lam, solution, ridge
 
     def _reporter(self, p: float) -> Callable[[Step], None] | None:
         if not self.verbose:
@@ -329,7 +312,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
     def _log_proba(self, rows: Any) -> Floats:
         scores = np.tile(self.intercept_, (len(rows), 1))
         needed = self.weights_ > 0
-        kernels = self._kernels_of(rows, needed)
+        kernels = self.input_.kernels(rows, needed)
         for weight, kernel in zip(self.weights_[needed], kernels, strict=True):
             scores += weight * (kernel @ self.dual_coef_.T)
-        return self.stack_.combine(scores[None])
+        return self.stacking_.combine(scores[None])

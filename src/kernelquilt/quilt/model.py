@@ -2,13 +2,14 @@ r"""The quilt: kernels completed by transfer, two ridge experts on them, and lat
 
 1. Each kernel is centred and scaled to mean diagonal 1 over the training samples that have it.
 2. A completer fills the absent samples: :math:`\hat K_p`, without looking at targets.
-3. Expert A is a ridge machine (:mod:`kernelquilt.quilt.ridge`) on :math:`\sum_p g_p \hat K_p`,
+3. Expert A is a ridge regression (:mod:`kernelquilt.quilt.ridge`) on :math:`\sum_p g_p \hat K_p`,
    with equal weights or those of lp-MKL with squared loss (:mod:`kernelquilt.quilt.lp_ridge`), p of
    1, 4/3, 2 or 4, whichever has the least leave-one-out error.
-4. Expert B is a ridge machine on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian kernel
-   of all views together, :math:`D_{ij} = \sum_p (\hat K_{p,ii} + \hat K_{p,jj} - 2 \hat K_{p,ij})`,
-   gamma of .3 or 1 by the same error. With one view there is nothing to join, and no expert B.
-5. Beside them a ridge machine on each kernel alone, of the samples that have it
+4. Expert B is a ridge regression on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian
+   kernel of all views together, :math:`D_{ij} = \sum_p (\hat K_{p,ii} + \hat K_{p,jj} - 2 \hat
+   K_{p,ij})`, gamma of .3 or 1 by the same error. With one view there is nothing to join, and no
+   expert B.
+5. Beside them a ridge regression on each kernel alone, of the samples that have it
    (:mod:`kernelquilt.quilt.late_fusion`), and, if the pattern of absence may tell the target, one
    on the share of kernels that two samples both have or both lack.
 
@@ -37,7 +38,7 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.median import pair_median
 from kernelquilt.quilt.lp_ridge import default_penalty, solve_lp_mkl_ridge
-from kernelquilt.quilt.ridge import PENALTIES, RidgeMachine, fit_ridge_machine
+from kernelquilt.quilt.ridge import PENALTIES, FittedRidge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Centring, Targets
 
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
@@ -46,29 +47,29 @@ WEIGHT_STEPS, WEIGHT_GAP = 8, 1e-3  # when to stop learning weights; predictions
 
 
 class Weighted(NamedTuple):
-    """Expert A: weights of the kernels with sum one, their relative gap, and the machine."""
+    """Expert A: weights of the kernels with sum one, their relative gap, and the ridge."""
 
     kernel_weights: Floats
     gap: float
-    machine: RidgeMachine
+    ridge: FittedRidge
 
 
 class Joint(NamedTuple):
-    """Expert B: what distances are multiplied by, and the machine."""
+    """Expert B: what distances are multiplied by, and the ridge."""
 
     rate: float
-    machine: RidgeMachine
+    ridge: FittedRidge
 
 
 class Pattern(NamedTuple):
-    """The machine that sees only which kernels a sample has."""
+    """The ridge that sees only which kernels a sample has."""
 
     centring: Centring
-    machine: RidgeMachine
+    ridge: FittedRidge
 
     def scores(self, observed: Bools, training: Bools) -> Floats:
         """Return scores (n_rows, c) of the patterns (n_rows, M)."""
-        return self.machine.scores(self.centring.apply(_agreement(observed, training))[0])
+        return self.ridge.scores(self.centring.apply(_agreement(observed, training))[0])
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,10 @@ class Quilt:
         Expert B, None for one kernel.
     lengths : ndarray of shape (n,)
         Squared lengths of the completed training samples, over all kernels.
-    late : list of M RidgeMachine
-        The machines of single kernels.
+    late : list of M FittedRidge
+        The ridges of single kernels.
     pattern : Pattern or None
-        The machine of the pattern of absence.
+        The ridge of the pattern of absence.
     """
 
     names: tuple[str, ...]
@@ -103,28 +104,28 @@ class Quilt:
     weighted: Weighted
     joint: Joint | None
     lengths: Floats
-    late: list[RidgeMachine]
+    late: list[FittedRidge]
     pattern: Pattern | None
 
     @property
     def early_loo(self) -> Floats:
         """Leave-one-out scores of the experts on completed kernels, shape (1 or 2, n, c)."""
-        experts = [self.weighted.machine] + ([] if self.joint is None else [self.joint.machine])
-        return np.array([machine.fit.loo for machine in experts])
+        experts = [self.weighted.ridge] + ([] if self.joint is None else [self.joint.ridge])
+        return np.array([ridge.fit.loo for ridge in experts])
 
     @property
     def late_loo(self) -> Floats:
-        """Leave-one-out scores of the machines beside, zero where absent, (M or M + 1, n, c)."""
-        scores = np.zeros((self.n_late, *self.weighted.machine.fit.loo.shape))
-        for out, machine, present in zip(scores, self.late, self.observed.T, strict=False):
-            out[present] = machine.fit.loo
+        """Leave-one-out scores of the ridges beside, zero where absent, (M or M + 1, n, c)."""
+        scores = np.zeros((self.n_late, *self.weighted.ridge.fit.loo.shape))
+        for out, ridge, present in zip(scores, self.late, self.observed.T, strict=False):
+            out[present] = ridge.fit.loo
         if self.pattern is not None:
-            scores[-1] = self.pattern.machine.fit.loo
+            scores[-1] = self.pattern.ridge.fit.loo
         return scores
 
     @property
     def n_late(self) -> int:
-        """Number of machines beside the experts on completed kernels."""
+        """Number of ridges beside the experts on completed kernels."""
         return len(self.late) + (self.pattern is not None)
 
     def scores(self, K: Floats, observed: Bools, diag: Floats) -> tuple[Floats, Floats]:
@@ -143,12 +144,12 @@ class Quilt:
         early : ndarray of shape (1 or 2, n_rows, c)
             Scores of the experts on completed kernels.
         late : ndarray of shape (M, n_rows, c), or (M + 1, n_rows, c)
-            Scores of the machines of single kernels, and of that of the pattern.
+            Scores of the ridges of single kernels, and of that of the pattern.
         """
-        n_outputs = self.weighted.machine.coef.shape[1]
+        n_outputs = self.weighted.ridge.coef.shape[1]
         late = np.zeros((self.n_late, len(observed), n_outputs))
         rows, own = np.zeros(K.shape), np.zeros(diag.shape)
-        for p, (centring, machine) in enumerate(zip(self.centrings, self.late, strict=True)):
+        for p, (centring, ridge) in enumerate(zip(self.centrings, self.late, strict=True)):
             having, columns = np.flatnonzero(observed[:, p]), np.flatnonzero(self.observed[:, p])
             if len(having) == 0:
                 continue
@@ -156,7 +157,7 @@ class Quilt:
             centred = centred[:, columns]
             rows[p][np.ix_(having, columns)] = centred
             own[p, having] = lengths
-            late[p, having] = machine.scores(centred)
+            late[p, having] = ridge.scores(centred)
         early = np.zeros((1 if self.joint is None else 2, len(observed), n_outputs))
         some = np.flatnonzero(observed.any(axis=1))
         if self.pattern is not None:
@@ -173,11 +174,11 @@ class Quilt:
             completed = self.completer.transform(stack)
         filled, own = completed.gram(), completed.diag
         combined = np.tensordot(self.weighted.kernel_weights, filled, axes=1)
-        scores = [self.weighted.machine.scores(combined)]
+        scores = [self.weighted.ridge.scores(combined)]
         if self.joint is not None:
             D = np.add.outer(own.sum(axis=0), self.lengths) - 2.0 * filled.sum(axis=0)
             kernel = np.exp(-self.joint.rate * np.maximum(D, 0.0))
-            scores.append(self.joint.machine.scores(kernel))
+            scores.append(self.joint.ridge.scores(kernel))
         return np.array(scores)
 
 
@@ -206,9 +207,9 @@ def fit_quilt(
     completer : completer
         Unfitted; fills centred kernels.
     pattern : bool, default=False
-        Whether to fit a machine to the pattern of absence.
+        Whether to fit a ridge to the pattern of absence.
     n_jobs : int or None, default=None
-        Threads over the machines.
+        Threads over the ridges.
 
     Returns
     -------
@@ -225,7 +226,7 @@ def fit_quilt(
         warnings.simplefilter("ignore", UserWarning)
         filled = completer.fit_transform(stack).gram()
     tasks = [
-        delayed(_fit_machine)(kernel[np.ix_(present, present)], targets.part(present))
+        delayed(_fit_ridge)(kernel[np.ix_(present, present)], targets.part(present))
         for kernel, present in zip(centred, observed.T, strict=True)
     ]
     exponents = EXPONENTS if len(K) > 1 else EXPONENTS[:1]
@@ -242,7 +243,7 @@ def fit_quilt(
     )
 
     def best(experts: Any) -> Any:
-        return min(experts, key=lambda expert: expert.machine.fit.error, default=None)
+        return min(experts, key=lambda expert: expert.ridge.fit.error, default=None)
 
     return Quilt(
         names,
@@ -257,8 +258,8 @@ def fit_quilt(
     )
 
 
-def _fit_machine(kernel: Floats, targets: Targets, lams: Floats = PENALTIES) -> RidgeMachine:
-    return fit_ridge_machine(
+def _fit_ridge(kernel: Floats, targets: Targets, lams: Floats = PENALTIES) -> FittedRidge:
+    return fit_ridge(
         kernel, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out
     )
 
@@ -273,7 +274,7 @@ def _agreement(observed: Bools, training: Bools) -> Floats:
 def _fit_pattern(observed: Bools, targets: Targets) -> Pattern:
     kernel = _agreement(observed, observed)
     centring = Centring.of(kernel, np.ones(len(kernel), dtype=bool), targets.copies)
-    return Pattern(centring, _fit_machine(centring.apply(kernel)[0], targets))
+    return Pattern(centring, _fit_ridge(centring.apply(kernel)[0], targets))
 
 
 def _fit_weighted(filled: Floats, targets: Targets, p: float) -> Weighted:
@@ -293,9 +294,9 @@ def _fit_weighted(filled: Floats, targets: Targets, p: float) -> Weighted:
         )
         weights, gap = solution.weights / solution.weights.sum(), solution.relative_gap
     kernel = np.tensordot(weights, filled, axes=1)
-    return Weighted(weights, gap, _fit_machine(kernel, targets))
+    return Weighted(weights, gap, _fit_ridge(kernel, targets))
 
 
 def _fit_joint(D: Floats, rate: float, targets: Targets) -> Joint:
     """Fit expert B at one rate."""
-    return Joint(rate, _fit_machine(np.exp(-rate * D), targets, PENALTIES[::2]))
+    return Joint(rate, _fit_ridge(np.exp(-rate * D), targets, PENALTIES[::2]))

@@ -10,7 +10,7 @@ eigendecomposition) every :math:`\lambda` costs a matrix product,
           y - f = \lambda W^{-1} c, \qquad
           1 - h_i = \lambda \sum_k U_{ik}^2 / (s_k + \lambda),
 
-and so do the scores of each sample by the machine that was trained without it:
+and so do the scores of each sample by the ridge that was trained without it:
 
 .. math:: y_i - f_{-i}(x_i) = (y_i - f(x_i)) / (1 - \theta_i h_i) .                     (1)
 
@@ -50,7 +50,7 @@ class RidgeFit:
     lam : float
         The penalty.
     loo : ndarray of shape (n, c)
-        Score of each sample by the machine without it; of samples of weight 0, the score itself.
+        Score of each sample by the ridge without it; of samples of weight 0, the score itself.
     error : float
         Weighted mean squared error of `loo`, summed over the outputs.
     errors : ndarray of shape (n_lams,)
@@ -172,7 +172,7 @@ def solve_spectral_loo(
 
 
 @dataclass(frozen=True)
-class RidgeMachine:
+class FittedRidge:
     """Kernel ridge regression on a kernel of its own scale, with a constant as the bias.
 
     The kernel is ``K / scale + 1``; a penalty then means the same whatever the size of K.
@@ -207,14 +207,14 @@ def mean_diagonal(diag: Floats, weight: Floats | None = None) -> float:
     return mean if mean > 0 else 1.0
 
 
-def fit_ridge_machine(
+def fit_ridge(
     K: Floats,
     Y: Floats,
     lams: Floats = PENALTIES,
     *,
     sample_weight: Floats | None = None,
     held_out: Floats | None = None,
-) -> RidgeMachine:
+) -> FittedRidge:
     """Fit kernel ridge regression with a bias, at the penalty with the least error.
 
     Parameters
@@ -224,8 +224,8 @@ def fit_ridge_machine(
 
     Returns
     -------
-    RidgeMachine
+    FittedRidge
     """
     scale = mean_diagonal(K.diagonal(), sample_weight)
     fit = solve_ridge_loo(K / scale + 1.0, Y, lams, sample_weight=sample_weight, held_out=held_out)
-    return RidgeMachine(fit.coef, scale, fit)
+    return FittedRidge(fit.coef, scale, fit)

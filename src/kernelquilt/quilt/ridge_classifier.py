@@ -1,10 +1,10 @@
-"""What the classifiers made of kernel ridge machines share: targets, weights and predictions.
+"""What the classifiers made of kernel ridges share: targets, weights and predictions.
 
 All classes are learned in one go: the target of a sample is 1 for its class and -1/(c - 1) for
 the others. A subclass says how it learns (`_learn`) and how it scores rows (`_log_proba`).
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +12,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error
-from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView
-from kernelquilt.mkl.doors import ClassifierDoor
+from kernelquilt.data.labels import check_labels, classes_of
+from kernelquilt.kernels.inputs import (
+    KernelInput,
+    Samples,
+    check_samples,
+    input_tags,
+    naming_indefinite,
+)
 
 
 class Targets(NamedTuple):
@@ -93,12 +98,20 @@ class Centring(NamedTuple):
         return centred, None if diag is None else (diag - 2 * rows + self.overall) / self.scale
 
 
-class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
-    """Base of the classifiers made of kernel ridge machines, with probabilities."""
+class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """Base of the classifiers made of kernel ridges, with probabilities."""
+
+    class_weight: Any
+    input_: KernelInput
 
     @abstractmethod
-    def _learn(self, data: MultiView | KernelStack, targets: Targets) -> None:
-        """Learn from checked data and keep what `_log_proba` needs."""
+    def _learn(self, data: Samples, targets: Targets) -> None:
+        """Learn from checked data and keep what `_log_proba` needs, and the input."""
+
+    @property
+    @abstractmethod
+    def _entries_per_row(self) -> int:
+        """Kernel entries that are held for each row while predicting."""
 
     @abstractmethod
     def _log_proba(self, rows: Any) -> Floats:
@@ -124,16 +137,13 @@ class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
-            data = self._check_training_data(X)
-            y, weight = self._check_targets(data, y, sample_weight)
-            classes, codes = np.unique(y, return_inverse=True)
-            self._check_two_classes(classes, codes, weight)
-            weight = self._without_empty(codes, weight, data.observed)
-            factor = self._factors_of_classes(classes, codes, weight)
-            self.classes_ = classes
-            Y = class_targets(codes, len(classes))
-            with self._naming_indefinite(data):
-                self._learn(data, Targets(Y, codes, weight, factor[codes] * weight))
+            data = check_samples(self, X)
+            labels = check_labels(self, data, y, sample_weight).without_empty(self, data.observed)
+            self.classes_, codes, copies = labels
+            Y = class_targets(codes, len(self.classes_))
+            weight = labels.factors(self.class_weight) * copies
+            with naming_indefinite(self, data):
+                self._learn(data, Targets(Y, codes, copies, weight))
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -167,12 +177,31 @@ class BaseRidgeClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
         """
         return np.asarray(np.exp(self._normalised(X)))
 
+    def predict(self, X: Any) -> Array:
+        """Return the class of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `decision_function`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        return classes_of(self.decision_function(X), self.classes_)
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
     def _normalised(self, X: Any) -> Floats:
         """Return logarithms of probabilities (n_rows, c), some rows at a time."""
         check_is_fitted(self, "classes_")
-        rows = self._check_rows(X)
+        rows = self.input_.rows(self, X)
         with single_threaded_blas():
-            log_proba = np.concatenate([self._log_proba(part) for part in self._parts_of(rows)])
+            parts = self.input_.parts(rows, self._entries_per_row)
+            log_proba = np.concatenate([self._log_proba(part) for part in parts])
         largest = log_proba.max(axis=1, keepdims=True)
         log_proba -= largest
         return np.asarray(log_proba - np.log(np.exp(log_proba).sum(axis=1, keepdims=True)))

@@ -44,7 +44,7 @@ ROUNDING = 1e-14  # relative error of the value
 
 
 @dataclass(frozen=True)
-class Stack:
+class StackingWeights:
     """Weights of experts.
 
     Attributes
@@ -73,13 +73,13 @@ class Stack:
         return np.asarray(softmax(self.combine(F), axis=1))
 
 
-def solve_softmax_stack(
+def solve_softmax_stacking(
     F: Floats,
     codes: Indices,
     *,
     sample_weight: Floats | None = None,
     start: Floats | None = None,
-) -> Stack:
+) -> StackingWeights:
     """Solve (1) of the module docstring.
 
     Parameters
@@ -95,7 +95,7 @@ def solve_softmax_stack(
 
     Returns
     -------
-    Stack
+    StackingWeights
     """
     J, n, c = F.shape
     used, share = _shares(sample_weight, n)
@@ -134,10 +134,12 @@ def solve_softmax_stack(
 
     x = np.r_[np.full(J, START / J), np.zeros(c)] if start is None else np.asarray(start, float)
     x, residual = _box_newton(value, derivatives, x, J)
-    return Stack(x[:J], x[J:], value(x), residual)
+    return StackingWeights(x[:J], x[J:], value(x), residual)
 
 
-def solve_linear_stack(F: Floats, y: Floats, *, sample_weight: Floats | None = None) -> Stack:
+def solve_linear_stacking(
+    F: Floats, y: Floats, *, sample_weight: Floats | None = None
+) -> StackingWeights:
     """Solve (2) of the module docstring.
 
     Parameters
@@ -151,7 +153,7 @@ def solve_linear_stack(F: Floats, y: Floats, *, sample_weight: Floats | None = N
 
     Returns
     -------
-    Stack
+    StackingWeights
     """
     J, n = F.shape
     used, share = _shares(sample_weight, n)
@@ -168,7 +170,7 @@ def solve_linear_stack(F: Floats, y: Floats, *, sample_weight: Floats | None = N
     x, residual = _box_newton(
         value, lambda x: (H @ x - linear, H), np.r_[np.full(J, 1.0 / J), 0.0], J
     )
-    return Stack(x[:J], x[J:], value(x), residual)
+    return StackingWeights(x[:J], x[J:], value(x), residual)
 
 
 def _shares(sample_weight: Floats | None, n: int) -> tuple[Indices, Floats]:

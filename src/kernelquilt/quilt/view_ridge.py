@@ -1,4 +1,4 @@
-"""Kernel ridge machines that see one view each, exact or in the span of landmarks."""
+"""Kernel ridge regressions that see one view each, exact or in the span of landmarks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,9 @@ from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.quilt.ridge import (
     PENALTIES,
+    FittedRidge,
     RidgeFit,
-    RidgeMachine,
-    fit_ridge_machine,
+    fit_ridge,
     solve_spectral_loo,
 )
 from kernelquilt.quilt.ridge_classifier import Centring, Targets
@@ -23,8 +23,8 @@ NEGLIGIBLE = 1e-12  # eigenvalue, in units of the largest, below which a directi
 
 
 @dataclass(frozen=True)
-class ViewMachine:
-    """The machine of one view.
+class ViewRidge:
+    """The ridge of one view.
 
     Attributes
     ----------
@@ -32,27 +32,27 @@ class ViewMachine:
         Training samples whose similarities it needs: those that have the view.
     centring : Centring
         Of the kernel among them.
-    machine : RidgeMachine
+    ridge : FittedRidge
         On the centred kernel.
     """
 
     rows: Indices
     centring: Centring
-    machine: RidgeMachine
+    ridge: FittedRidge
 
     @property
     def fit(self) -> RidgeFit:
         """Penalty and leave-one-out scores of the samples that have the view."""
-        return self.machine.fit
+        return self.ridge.fit
 
     def scores(self, kernel: Floats) -> Floats:
         """Return scores (n_rows, c) from similarities (n_rows, n_v) with the samples `rows`."""
-        return self.machine.scores(self.centring.apply(kernel)[0])
+        return self.ridge.scores(self.centring.apply(kernel)[0])
 
 
 @dataclass(frozen=True)
-class LandmarkMachine:
-    """The machine of one view in the span of some of its samples.
+class LandmarkRidge:
+    """The ridge of one view in the span of some of its samples.
 
     Attributes
     ----------
@@ -76,8 +76,8 @@ class LandmarkMachine:
         return np.asarray(kernel @ self.projection + self.bias)
 
 
-def fit_view_machine(kernel: Floats, rows: Indices, targets: Targets) -> ViewMachine:
-    """Fit the machine of a view.
+def fit_view_ridge(kernel: Floats, rows: Indices, targets: Targets) -> ViewRidge:
+    """Fit the ridge of a view.
 
     Parameters
     ----------
@@ -89,22 +89,22 @@ def fit_view_machine(kernel: Floats, rows: Indices, targets: Targets) -> ViewMac
 
     Returns
     -------
-    ViewMachine
+    ViewRidge
     """
     centring = Centring.of(kernel, np.ones(len(rows), dtype=bool), targets.copies)
-    machine = fit_ridge_machine(
+    ridge = fit_ridge(
         centring.apply(kernel)[0],
         targets.Y,
         sample_weight=targets.weight,
         held_out=targets.held_out,
     )
-    return ViewMachine(rows, centring, machine)
+    return ViewRidge(rows, centring, ridge)
 
 
-def fit_landmark_machine(
+def fit_landmark_ridge(
     kernel: Floats, landmarks: Indices, rows: Indices, targets: Targets
-) -> LandmarkMachine:
-    """Fit the machine of a view in the span of landmarks.
+) -> LandmarkRidge:
+    """Fit the ridge of a view in the span of landmarks.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def fit_landmark_machine(
 
     Returns
     -------
-    LandmarkMachine
+    LandmarkRidge
     """
     among = kernel[landmarks].astype(np.float64)
     among = (among + among.T) / 2
@@ -139,7 +139,7 @@ def fit_landmark_machine(
     coef = features.T @ fit.coef
     whitened = scale * coef[:-1]
     projection = solve_triangular(factor, whitened, lower=True, trans="T", check_finite=False)
-    return LandmarkMachine(rows[landmarks], projection, coef[-1] - mean @ whitened, fit)
+    return LandmarkRidge(rows[landmarks], projection, coef[-1] - mean @ whitened, fit)
 
 
 def usable_views(owner: str, names: tuple[str, ...], counts: Indices) -> Bools:
@@ -177,12 +177,12 @@ def usable_views(owner: str, names: tuple[str, ...], counts: Indices) -> Bools:
     return used
 
 
-def loo_scores(machines: list[Any], rows: list[Indices], n: int, n_outputs: int) -> Floats:
-    """Return leave-one-out scores (V, n, c) of machines, zero for samples without the view.
+def loo_scores(ridges: list[Any], rows: list[Indices], n: int, n_outputs: int) -> Floats:
+    """Return leave-one-out scores (V, n, c) of ridges, zero for samples without the view.
 
     Parameters
     ----------
-    machines : list of V machines, or None for views of no use
+    ridges : list of V ridges, or None for views of no use
     rows : list of V ndarrays of int
         The samples that have each view.
     n, n_outputs : int
@@ -191,8 +191,8 @@ def loo_scores(machines: list[Any], rows: list[Indices], n: int, n_outputs: int)
     -------
     scores : ndarray of shape (V, n, c)
     """
-    scores = np.zeros((len(machines), n, n_outputs))
-    for out, machine, having in zip(scores, machines, rows, strict=True):
-        if machine is not None:
-            out[having] = machine.fit.loo
+    scores = np.zeros((len(ridges), n, n_outputs))
+    for out, ridge, having in zip(scores, ridges, rows, strict=True):
+        if ridge is not None:
+            out[having] = ridge.fit.loo
     return scores

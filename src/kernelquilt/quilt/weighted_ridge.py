@@ -19,12 +19,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from kernelquilt._typing import Floats, Numbers
+from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.combined_kernel import diagonals
-from kernelquilt.core.svm.weighted_svm import Point
+from kernelquilt.core.svm.weighted_svm import SVMPoint
 
 
-class StackRidge:
-    """Kernel ridge regression as the machine inside a solver over kernel weights.
+class WeightedRidge:
+    """Kernel ridge regression as the ridge inside a solver over kernel weights.
 
     Parameters
     ----------
@@ -43,12 +44,10 @@ class StackRidge:
         self.Y = Y
         self.ridge = lam / weight
         self.diag = diagonals(K)
-        self.n_solves = 0
-        self.n_smo_iter = 0
-        self.n_passes = 0.0
+        self.work = Work()
         self._factor: Any = None
 
-    def solve(self, weights: Floats, start: Any = None, tol: float = 0.0) -> Point:
+    def solve(self, weights: Floats, start: Any = None, tol: float = 0.0) -> SVMPoint:
         """Solve for one weight vector (M,), exactly; `start` and `tol` are not needed."""
         G = np.tensordot(weights.astype(self.K.dtype), self.K, axes=1).astype(
             np.float64, copy=False
@@ -64,11 +63,10 @@ class StackRidge:
         fit = float(np.vdot(self.Y, b))
         linear = fit - 0.5 * float(np.square(b).sum(axis=0) @ self.ridge + intercept @ intercept)
         value = linear - 0.5 * float(weights @ q)
-        self.n_solves += 1
-        self.n_passes += 2.0
-        return Point(weights, b, products, q, linear, intercept, value, value)
+        self.work += Work(1, 0, 2.0)
+        return SVMPoint(weights, b, products, q, linear, intercept, value, value)
 
-    def hessian(self, point: Point) -> Floats:
+    def hessian(self, point: SVMPoint) -> Floats:
         """Return the second derivatives by the weights at the point solved last, (M, M)."""
         M = len(self.K)
         total = np.zeros((M, M))

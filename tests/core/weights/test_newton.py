@@ -3,7 +3,8 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.preprocessing import StandardScaler
 
-from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.solution import Options, Start
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Polytope, Simplex
 from kernelquilt.core.weights.small_qp import solve_qp
@@ -28,7 +29,7 @@ def primal_from_scratch(K, y, t, U, solution):
 def test_simplex_equals_conic_solver(seed):
     rng = np.random.default_rng(seed)
     K, factors, _, y, t, U = random_problem(rng)
-    solution = newton(StackSVM(K, y, t, U), everything(len(K)), tol=1e-7, max_iter=100)
+    solution = newton(WeightedSVM(K, y, t, U), everything(len(K)), Options(1e-7, 100))
     expected = conic_mkl(factors, y, t, U)
     assert solution.converged
     assert solution.objective == pytest.approx(expected, rel=1e-6, abs=1e-7)
@@ -46,7 +47,7 @@ def test_polytope_equals_conic_solver(seed):
     K, factors, observed, y, t, U = random_problem(rng, m=int(rng.integers(2, 6)))
     observed[0] = True
     A = observed.astype(float)
-    solution = newton(StackSVM(K, y, t, U), Polytope(A), tol=1e-7, max_iter=100)
+    solution = newton(WeightedSVM(K, y, t, U), Polytope(A), Options(1e-7, 100))
     expected = conic_mkl(factors, y, t, U, A)
     assert solution.converged
     assert solution.objective == pytest.approx(expected, rel=1e-6, abs=1e-7)
@@ -68,7 +69,7 @@ def test_low_rank_kernels_with_most_entries_absent(seed):
     ]
     K = np.array([F @ F.T for F in factors])
     C = np.full(n, 10.0 ** rng.uniform(-1, 2))
-    solution = newton(StackSVM(K, y, np.ones(n), C), everything(m), tol=1e-6, max_iter=200)
+    solution = newton(WeightedSVM(K, y, np.ones(n), C), everything(m), Options(1e-6, 200))
     assert solution.converged
     assert solution.objective == pytest.approx(conic_mkl(factors, y, np.ones(n), C), rel=2e-6)
 
@@ -81,8 +82,8 @@ def test_kinks_at_zero_weights_do_not_stop_the_descent(ratio, digit, C, tol):
     X = make_absent(X[:400], ratio, mechanism="mcar", random_state=0)
     X = ViewTransformer(StandardScaler()).fit_transform(X)
     K, _ = ViewKernels().fit_transform(X).training_gram()
-    machine = StackSVM(K, np.where(y[:400] == digit, 1.0, -1.0), np.ones(400), np.full(400, C))
-    solution = newton(machine, everything(5), tol=tol, max_iter=20)
+    svm = WeightedSVM(K, np.where(y[:400] == digit, 1.0, -1.0), np.ones(400), np.full(400, C))
+    solution = newton(svm, everything(5), Options(tol, 20))
     assert solution.converged
 
 
@@ -91,7 +92,7 @@ def test_objective_falls_and_certificate_holds_on_the_way():
     K, factors, _, y, t, U = random_problem(rng, n=30, m=5)
     expected = conic_mkl(factors, y, t, U)
     steps = []
-    newton(StackSVM(K, y, t, U), everything(5), tol=1e-9, max_iter=100, on_step=steps.append)
+    newton(WeightedSVM(K, y, t, U), everything(5), Options(1e-9, 100, on_step=steps.append))
     objectives = [step.objective for step in steps]
     assert all(np.diff(objectives) <= 1e-9 * objectives[0])
     for step in steps:
@@ -106,9 +107,9 @@ def test_certificate_is_valid_for_inexact_inner_solves(monkeypatch):
     rng = np.random.default_rng(6)
     for _ in range(10):
         K, factors, _, y, t, U = random_problem(rng, n=30, m=4)
-        machine = StackSVM(K, y, t, U)
+        svm = WeightedSVM(K, y, t, U)
         expected = conic_mkl(factors, y, t, U)
-        point = machine.solve(everything(4).start(), None, tol=10.0)
+        point = svm.solve(everything(4).start(), None, tol=10.0)
         bound = point.linear - 0.5 * everything(4).support(point.q)
         assert bound <= expected + 1e-7 * abs(expected)
         assert point.primal >= expected - 1e-7 * abs(expected)
@@ -121,26 +122,24 @@ def test_hessian_is_the_derivative_of_the_gradient():
     F = rng.standard_normal((m, n, n))
     K = F @ F.transpose(0, 2, 1) / n
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    machine = StackSVM(K, y, np.ones(n), np.full(n, 2.0))
+    svm = WeightedSVM(K, y, np.ones(n), np.full(n, 2.0))
     d = np.array([0.5, 0.3, 0.2])
     step = 1e-5
     numeric = np.empty((m, m))
     for p in range(m):
-        ahead = machine.solve(d + step * np.eye(m)[p], None, 1e-12).q
-        behind = machine.solve(d - step * np.eye(m)[p], None, 1e-12).q
+        ahead = svm.solve(d + step * np.eye(m)[p], None, 1e-12).q
+        behind = svm.solve(d - step * np.eye(m)[p], None, 1e-12).q
         numeric[p] = -0.5 * (ahead - behind) / (2 * step)
-    analytic = machine.hessian(machine.solve(d, None, 1e-12))
+    analytic = svm.hessian(svm.solve(d, None, 1e-12))
     np.testing.assert_allclose(analytic, numeric, rtol=1e-4, atol=1e-6 * np.abs(numeric).max())
 
 
 def test_warm_start_reaches_the_same_optimum_with_less_work():
     rng = np.random.default_rng(8)
     K, _, _, y, t, U = random_problem(rng, n=29, m=5)
-    cold = newton(StackSVM(K, y, t, U), everything(5), tol=1e-8, max_iter=100)
-    warm = newton(
-        StackSVM(K, y, t, U), everything(5), tol=1e-8, max_iter=100,
-        weights=cold.weights, dual_coef=cold.dual_coef,
-    )  # fmt: skip
+    cold = newton(WeightedSVM(K, y, t, U), everything(5), Options(1e-8, 100))
+    options = Options(1e-8, 100, Start(cold.weights, cold.dual_coef))
+    warm = newton(WeightedSVM(K, y, t, U), everything(5), options)
     assert warm.n_solves <= 2
     assert warm.objective == pytest.approx(cold.objective, rel=1e-8)
 
@@ -148,7 +147,7 @@ def test_warm_start_reaches_the_same_optimum_with_less_work():
 def test_cap_on_solves_is_kept_and_reported():
     rng = np.random.default_rng(9)
     K, _, _, y, t, U = random_problem(rng, n=30, m=5)
-    solution = newton(StackSVM(K, y, t, U), everything(5), tol=1e-15, max_iter=2)
+    solution = newton(WeightedSVM(K, y, t, U), everything(5), Options(1e-15, 2))
     assert solution.n_solves == 2
     assert not solution.converged
 
@@ -157,7 +156,7 @@ def test_disallowed_kernels_stay_at_zero():
     rng = np.random.default_rng(10)
     K, factors, _, y, t, U = random_problem(rng, n=25, m=4)
     allowed = np.array([True, False, True, False])
-    solution = newton(StackSVM(K, y, t, U), Simplex(allowed), tol=1e-7, max_iter=100)
+    solution = newton(WeightedSVM(K, y, t, U), Simplex(allowed), Options(1e-7, 100))
     assert (solution.weights[~allowed] == 0).all()
     expected = conic_mkl([factors[0], factors[2]], y, t, U)
     assert solution.objective == pytest.approx(expected, rel=1e-6)
@@ -172,7 +171,7 @@ def test_unused_kernels_get_exactly_zero_weight():
     K = np.concatenate(
         [np.exp(-((X - X.T) ** 2))[None], 0.01 * noise @ noise.transpose(0, 2, 1) / n]
     )
-    solution = newton(StackSVM(K, y, np.ones(n), np.ones(n)), everything(5), tol=1e-8, max_iter=99)
+    solution = newton(WeightedSVM(K, y, np.ones(n), np.ones(n)), everything(5), Options(1e-8, 99))
     np.testing.assert_array_equal(solution.weights[1:], 0.0)
     assert solution.weights[0] == pytest.approx(1.0)
 
@@ -212,7 +211,7 @@ def test_qp_equals_conic_solver(seed):
     F = rng.standard_normal((int(rng.integers(1, m + 1)), m))
     c = rng.standard_normal(m)
     H = F.T @ F
-    x = solve_qp(H, c, -np.eye(m), np.zeros(m), np.ones((1, m)), np.ones(1))
+    x = solve_qp(H, c, np.zeros(m), np.zeros((0, m)), np.zeros(0), np.ones((1, m)), np.ones(1))
     v = cp.Variable(m)
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(F @ v) + c @ v), [v >= 0, cp.sum(v) == 1])
     expected = problem.solve(solver=cp.CLARABEL)
@@ -227,6 +226,6 @@ def test_a_start_at_a_vertex_that_some_samples_do_not_see(seed):
     K, _, observed, y = absent_problem(seed, 0.5, n=40, m=3)
     for p in range(3):
         margins = np.where(observed[:, p], 1.0, 1e-3)
-        machine = StackSVM(K, y, margins, 0.1 / margins)
-        solution = newton(machine, everything(3), tol=1e-3, max_iter=200, weights=np.eye(3)[p])
+        svm = WeightedSVM(K, y, margins, 0.1 / margins)
+        solution = newton(svm, everything(3), Options(1e-3, 200, Start(np.eye(3)[p])))
         assert solution.converged

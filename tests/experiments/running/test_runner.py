@@ -1,4 +1,4 @@
-"""Protocols, problems, the runner and the store: what is run, once and only once."""
+"""Protocols, splits, the runner and the store: what is run, once and only once."""
 
 import multiprocessing
 import os
@@ -21,7 +21,6 @@ from kernelquilt.experiments.methods.completers import COMPLETERS
 from kernelquilt.experiments.running.evaluate import measures
 from kernelquilt.experiments.running.runner import count_open, run_study
 from kernelquilt.experiments.running.store import Row, Store, StoreError
-from kernelquilt.experiments.study.problems import make_problem
 from kernelquilt.experiments.study.protocol import (
     PROTOCOLS,
     DataSet,
@@ -36,6 +35,7 @@ from kernelquilt.experiments.study.sources import (
     Source,
     UserSource,
 )
+from kernelquilt.experiments.study.splits import make_split
 
 
 def study_of(**changes):
@@ -179,11 +179,11 @@ class TestSources:
             load(DataSet("unlabelled"))
 
 
-class TestProblems:
+class TestSplits:
     def test_the_split_of_a_repetition_is_the_same_in_all_settings(self, load):
         cells = list(study_of(methods=["uniform"]).cells())
         source = load(cells[0].dataset)
-        first, second = (make_problem(cell, source) for cell in cells[:2])
+        first, second = (make_split(cell, source) for cell in cells[:2])
         np.testing.assert_array_equal(first.complete[0]["group_0"], second.complete[0]["group_0"])
         assert not np.array_equal(first.train.observed, second.train.observed)
 
@@ -191,60 +191,60 @@ class TestProblems:
     def test_absent_and_test_values_influence_nothing_else(self, load, channels):
         cell = next(study_of(problem={**study_of().problem, "channels": channels}).cells())
         source = load(cell.dataset)
-        problem = make_problem(cell, source)
+        split = make_split(cell, source)
         changed = replace(
-            problem,
-            train=spoiled(problem.train),
-            test=spoiled(problem.test[:1]),
+            split,
+            train=spoiled(split.train),
+            test=spoiled(split.test[:1]),
         )
-        for stack, other in zip(problem.stacks, changed.stacks, strict=True):
+        for stack, other in zip(split.stacks, changed.stacks, strict=True):
             rows = slice(0, len(other))
             np.testing.assert_array_equal(stack.gram()[:, rows], other.gram())
             assert np.all(stack.gram().transpose(1, 0, 2)[~stack.observed] == 0)
-        for matrix, other in zip(problem.features, changed.features, strict=True):
+        for matrix, other in zip(split.features, changed.features, strict=True):
             np.testing.assert_allclose(matrix[: len(other)], other, rtol=1e-12)
 
     def test_the_leaky_stacks_hold_what_should_be_absent(self, load):
         cell = next(study_of().cells())
-        problem = make_problem(cell, load(cell.dataset))
-        train, _ = problem.leaky_stacks
-        np.testing.assert_array_equal(train.observed, problem.stacks[0].observed)
+        split = make_split(cell, load(cell.dataset))
+        train, _ = split.leaky_stacks
+        np.testing.assert_array_equal(train.observed, split.stacks[0].observed)
         assert np.any(train.gram().transpose(1, 0, 2)[~train.observed] != 0)
 
     def test_each_kernel_of_a_bank_is_a_channel_of_its_own(self, load):
         options = {**study_of().problem, "kernels": "bank_3", "channels": True}
         cell = next(study_of(problem=options).cells())
-        problem = make_problem(cell, load(cell.dataset))
-        assert problem.stacks[0].shape == (20, 9)
-        assert problem.features[0].shape == (20, 9 * 5)
+        split = make_split(cell, load(cell.dataset))
+        assert split.stacks[0].shape == (20, 9)
+        assert split.features[0].shape == (20, 9 * 5)
 
     def test_mean_diagonal(self, load):
         options = {**study_of().problem, "scale": "mean_diagonal"}
         cell = next(study_of(problem=options).cells())
-        train, _ = make_problem(cell, load(cell.dataset)).stacks
+        train, _ = make_split(cell, load(cell.dataset)).stacks
         diagonal = train.gram().diagonal(axis1=1, axis2=2)
         np.testing.assert_allclose(diagonal.sum(axis=1) / train.observed.sum(axis=0), 1.0)
 
     def test_whole_test_set_lacks_a_view(self, load):
         options = {**study_of().problem, "mask": {"mechanism": "block_test"}}
         cell = next(study_of(problem=options).cells())
-        problem = make_problem(cell, load(cell.dataset))
-        assert sorted(problem.test.observed.mean(axis=0)) == [0.0, 1.0, 1.0]
-        assert 0 < problem.train.observed.mean() < 1
+        split = make_split(cell, load(cell.dataset))
+        assert sorted(split.test.observed.mean(axis=0)) == [0.0, 1.0, 1.0]
+        assert 0 < split.train.observed.mean() < 1
 
     def test_published_splits(self, tmp_path, load):
         cell = next(study_of(problem={"train": "published"}).cells())
         data = load(cell.dataset)
         with pytest.raises(ProtocolError, match="no published split"):
-            make_problem(cell, data)
+            make_split(cell, data)
         source = Source(data.data, data.y, (np.arange(30), np.arange(30, 40)))
-        problem = make_problem(cell, source)
-        np.testing.assert_array_equal(problem.y_test, data.y[30:])
+        split = make_split(cell, source)
+        np.testing.assert_array_equal(split.y_test, data.y[30:])
 
     def test_at_most_so_many_samples_and_so_many_of_each_class(self, load):
         cell = next(study_of(problem={"train": 3, "most": 20}).cells())
-        problem = make_problem(cell, load(cell.dataset))
-        assert (len(problem.y_train), len(problem.y_test)) == (6, 14)
+        split = make_split(cell, load(cell.dataset))
+        assert (len(split.y_train), len(split.y_test)) == (6, 14)
 
 
 def spoiled(data):
@@ -319,11 +319,11 @@ class TestRuns:
     def test_two_processes_share_the_work(self, load, tmp_path, monkeypatch):
         made = []
 
-        def counted(problem, tuning):
+        def counted(split, tuning):
             made.append(1)
             if len(made) == 3:  # another process begins and ends in the middle
                 run_study(study, path, load)
-            return METHODS["majority"].recipe(problem, tuning)
+            return METHODS["majority"].recipe(split, tuning)
 
         path, study = tmp_path / "s.sqlite", study_of(methods=["odd"])
         monkeypatch.setitem(METHODS, "odd", Method("", counted))
@@ -331,7 +331,7 @@ class TestRuns:
         assert len(made) == 9  # the third cell twice
 
     def test_failed_cells_are_told_and_tried_again(self, load, tmp_path, monkeypatch):
-        def fails(problem, tuning):
+        def fails(split, tuning):
             raise ArithmeticError("seven")
 
         path, study = tmp_path / "s.sqlite", study_of(methods=["majority", "odd"])

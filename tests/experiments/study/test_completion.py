@@ -9,15 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kernelquilt as kq
 from kernelquilt.experiments.methods._leaky_embedding import _LeakyKernels, _LeakyWeights
 from kernelquilt.experiments.methods.completers import COMPLETERS
+from kernelquilt.experiments.running.completion import complete
 from kernelquilt.experiments.running.runner import available, run_study
 from kernelquilt.experiments.running.store import Store
-from kernelquilt.experiments.study.completion import (
+from kernelquilt.experiments.study.completion_measures import heterogeneity, nonlinearity, spectra
+from kernelquilt.experiments.study.completion_splits import (
     Part,
-    complete,
-    make_completion_problem,
+    make_completion_split,
     read_archive,
 )
-from kernelquilt.experiments.study.completion_measures import heterogeneity, nonlinearity, spectra
 from kernelquilt.experiments.study.protocol import DataSet, ProtocolError, Study, load_protocol
 from kernelquilt.experiments.study.sources import DataDirectory, DataMissingError, UserSource
 from kernelquilt.metrics import average_relative_error
@@ -67,15 +67,15 @@ def load(tmp_path):
     return DataDirectory(tmp_path)
 
 
-def problem_of(study, load):
+def split_of(study, load):
     cell = next(study.cells())
-    return cell, make_completion_problem(cell, read_archive(cell.dataset, load))
+    return cell, make_completion_split(cell, read_archive(cell.dataset, load))
 
 
 def figures_of(study, load):
     """Return the figures by method, without times."""
-    _, problem = problem_of(study, load)
-    rows = [complete(cell, problem) for cell in study.cells()]
+    _, split = split_of(study, load)
+    rows = [complete(cell, split) for cell in study.cells()]
     assert {row.status for row in rows} == {"ok"}
     return {
         row.method: {k: v for k, v in row.figures.items() if not k.endswith("_seconds")}
@@ -100,30 +100,30 @@ def test_all_quick_methods_run(tmp_path, load):
 def test_the_published_partition_is_used(load):
     archive = read_archive(DataSet("tiny"), load)
     cell = list(study_of(repetitions=2).cells())[1]
-    problem = make_completion_problem(cell, archive)
+    split = make_completion_split(cell, archive)
     rows = np.concatenate([archive["tr_idx"][1], archive["test_idx"][1]])
-    assert_array_equal(problem.test.K, archive["K"][:, rows][:, :, rows].astype(float))
-    assert problem.test.observed[:6].all()
-    assert_array_equal(problem.test.observed[6:], archive["observed_test"][1, :, :, 1])
-    assert_array_equal(problem.tuning.observed[6:], archive["observed_val"][:, :, 1])
-    assert_allclose(problem.spectra, spectra(archive["K"].astype(float)))
+    assert_array_equal(split.test.K, archive["K"][:, rows][:, :, rows].astype(float))
+    assert split.test.observed[:6].all()
+    assert_array_equal(split.test.observed[6:], archive["observed_test"][1, :, :, 1])
+    assert_array_equal(split.tuning.observed[6:], archive["observed_val"][:, :, 1])
+    assert_allclose(split.spectra, spectra(archive["K"].astype(float)))
 
 
 def test_figures_are_those_of_the_true_kernels(load):
     study = study_of()
-    _, problem = problem_of(study, load)
-    truth, observed = problem.test.K, problem.test.observed
+    _, split = split_of(study, load)
+    truth, observed = split.test.K, split.test.observed
     filled = kq.completion.MeanFill().fit_transform(kq.KernelStack(truth, observed)).gram()
     found = figures_of(study, load)["MeanFill"]
     for name, squared in (("average_relative_error", False), ("squared_relative_error", True)):
         error = average_relative_error(truth, filled, observed, squared=squared)
         assert found[name] == pytest.approx(error / 100, rel=1e-12)
-    assert found["heterogeneity"] == heterogeneity(problem.spectra)
+    assert found["heterogeneity"] == heterogeneity(split.spectra)
 
 
 def test_parameters_are_those_of_least_error_on_the_tuning_samples(load):
-    cell, problem = problem_of(study_of(methods=["Knn"]), load)
-    tuning = problem.tuning
+    cell, split = split_of(study_of(methods=["Knn"]), load)
+    tuning = split.tuning
     errors = {
         k: average_relative_error(
             tuning.K,
@@ -133,7 +133,7 @@ def test_parameters_are_those_of_least_error_on_the_tuning_samples(load):
         )
         for k in (1, 2, 3, 5, 7, 10)
     }
-    assert complete(cell, problem).parameters == {"n_neighbors": min(errors, key=errors.get)}
+    assert complete(cell, split).parameters == {"n_neighbors": min(errors, key=errors.get)}
 
 
 def behind_the_mask(part, value):
@@ -144,9 +144,9 @@ def behind_the_mask(part, value):
 
 def test_completers_see_nothing_of_what_is_absent(load, monkeypatch):
     study = study_of(methods=HONEST)
-    _, problem = problem_of(study, load)
-    hidden = ~(problem.test.observed[:, None] & problem.test.observed).transpose(2, 0, 1)
-    assert np.isnan(problem.test.stack.gram()[hidden]).all()
+    _, split = split_of(study, load)
+    hidden = ~(split.test.observed[:, None] & split.test.observed).transpose(2, 0, 1)
+    assert np.isnan(split.test.stack.gram()[hidden]).all()
     before = figures_of(study, load)
     monkeypatch.setattr(Part, "stack", property(lambda part: behind_the_mask(part, -1e6)))
     assert figures_of(study, load) == before
@@ -167,8 +167,8 @@ def test_leaky_diagnostics_do_see_it(load, monkeypatch):
 
 @pytest.mark.parametrize("kind", [_LeakyWeights, _LeakyKernels])
 def test_the_leaky_gradient_is_that_of_the_value(load, kind):
-    _, problem = problem_of(study_of(), load)
-    objective = kind(problem.test.K, problem.test.observed, 0.3)
+    _, split = split_of(study_of(), load)
+    objective = kind(split.test.K, split.test.observed, 0.3)
     rng = np.random.default_rng(0)
     x = rng.normal(size=sum(len(b) for b in objective.basis) * objective.n) / 5
     direction, gradient, step = rng.normal(size=x.size), np.empty_like(x), 1e-6
@@ -178,13 +178,13 @@ def test_the_leaky_gradient_is_that_of_the_value(load, kind):
 
 
 def test_em_is_given_the_first_kernel_complete(load):
-    cell, problem = problem_of(study_of(methods=["EM"]), load)
-    part = problem.test.with_first_complete()
+    cell, split = split_of(study_of(methods=["EM"]), load)
+    part = split.test.with_first_complete()
     assert part.observed[:, 0].all()
-    assert_array_equal(part.observed[:, 1:], problem.test.observed[:, 1:])
+    assert_array_equal(part.observed[:, 1:], split.test.observed[:, 1:])
     filled = kq.completion.AuxiliaryEMCompletion(0).fit_transform(part.stack)
     error = average_relative_error(part.K[1:], filled.gram()[1:], part.observed[:, 1:])
-    figure = complete(cell, problem).figures["average_relative_error"]
+    figure = complete(cell, split).figures["average_relative_error"]
     assert figure == pytest.approx(error / 100, rel=1e-9)
 
 
@@ -197,20 +197,20 @@ def test_drawn_partitions(axis, setting):
         axis=axis, settings=[setting], repetitions=2,
     )  # fmt: skip
     cells = list(study.cells())
-    problems = [make_completion_problem(cell, {}) for cell in cells]
-    for problem in problems:
-        assert (problem.tuning.K.shape, problem.test.K.shape) == ((3, 24, 24), (3, 36, 36))
-        absent = (~problem.test.observed).sum(axis=1)
+    splits = [make_completion_split(cell, {}) for cell in cells]
+    for split in splits:
+        assert (split.tuning.K.shape, split.test.K.shape) == ((3, 24, 24), (3, 36, 36))
+        absent = (~split.test.observed).sum(axis=1)
         assert absent[:9].max() == 0
         assert absent.max() <= 2
         if axis == "missing":
             assert (absent[9:] == 2).all()
         else:
-            assert 0.25 < (~problem.test.observed[9:]).mean() < 0.5
-    assert not np.allclose(problems[0].test.K, problems[1].test.K)
-    again = make_completion_problem(cells[0], {})
-    assert_array_equal(again.test.K, problems[0].test.K)
-    assert_array_equal(again.test.observed, problems[0].test.observed)
+            assert 0.25 < (~split.test.observed[9:]).mean() < 0.5
+    assert not np.allclose(splits[0].test.K, splits[1].test.K)
+    again = make_completion_split(cells[0], {})
+    assert_array_equal(again.test.K, splits[0].test.K)
+    assert_array_equal(again.test.observed, splits[0].test.observed)
 
 
 def test_kernels_of_views_leave_out_empty_samples(tmp_path):
@@ -223,37 +223,37 @@ def test_kernels_of_views_leave_out_empty_samples(tmp_path):
         problem={"partition": "drawn", "tuning": 0.4, "complete": 0.1},
         settings=[1],
     )
-    _, problem = problem_of(study, DataDirectory(tmp_path))
-    assert problem.spectra.shape == (3, 29)
-    assert_allclose(problem.test.K.diagonal(axis1=1, axis2=2), 1.0)
+    _, split = split_of(study, DataDirectory(tmp_path))
+    assert split.spectra.shape == (3, 29)
+    assert_allclose(split.test.K.diagonal(axis1=1, axis2=2), 1.0)
 
 
 def test_what_is_not_there(tmp_path, load):
     study = study_of(datasets=["tiny", "none"])
-    there, skipped = available(study, load)
-    assert [dataset.name for dataset in there.datasets] == ["tiny"]
+    sources, skipped = available(study, load)
+    assert list(sources) == ["tiny"]
     assert skipped == ["none: skipped, the data directory has no none.npz"]
     np.savez(tmp_path / "labels.npz", y=np.zeros(3))
     with pytest.raises(DataMissingError, match=r"labels\.npz has no entry 'K'"):
         read_archive(DataSet("labels"), load)
     with pytest.raises(ProtocolError, match=r"tiny\.npz has no masks with 4 kernels absent"):
-        problem_of(study_of(settings=[4]), load)
+        split_of(study_of(settings=[4]), load)
     archive = read_archive(DataSet("tiny"), load)
     last = list(study_of(repetitions=3).cells())[-1]
     with pytest.raises(ProtocolError, match=r"tiny\.npz has 2 partitions"):
-        make_completion_problem(last, archive)
+        make_completion_split(last, archive)
     del archive["val_idx"]
     with pytest.raises(ProtocolError, match=r"tiny\.npz has no entry 'val_idx'"):
-        make_completion_problem(next(study.cells()), archive)
+        make_completion_split(next(study.cells()), archive)
     with pytest.raises(ProtocolError, match="data directory"):
         read_archive(DataSet("tiny"), UserSource(kq.MultiView([np.ones((3, 1))]), np.zeros(3)))
 
 
 def test_a_completer_that_fails_is_a_failed_row(load, monkeypatch):
-    cell, problem = problem_of(study_of(methods=["EM"]), load)
+    cell, split = split_of(study_of(methods=["EM"]), load)
     needing = replace(COMPLETERS["EM"], first_complete=False)
     monkeypatch.setitem(COMPLETERS, "EM", needing)
-    row = complete(cell, problem)
+    row = complete(cell, split)
     assert row.status == "failed"
     assert "the auxiliary kernel 'kernel_0' is absent for" in row.message
 

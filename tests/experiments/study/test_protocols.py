@@ -9,9 +9,9 @@ from kernelquilt.experiments.methods import METHODS
 from kernelquilt.experiments.methods.completers import COMPLETERS
 from kernelquilt.experiments.running.runner import run_study
 from kernelquilt.experiments.running.store import Store
-from kernelquilt.experiments.study.problems import KERNELS
 from kernelquilt.experiments.study.protocol import PROTOCOLS, load_protocol
 from kernelquilt.experiments.study.sources import DataDirectory
+from kernelquilt.experiments.study.splits import KERNELS
 
 STUDIES = [study for name in PROTOCOLS for study in load_protocol(name)]
 CLASSIFICATION = [study for study in STUDIES if study.task == "classification"]

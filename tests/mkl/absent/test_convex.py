@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelquilt as kq
-from kernelquilt.core.svm.weighted_svm import Point
+from kernelquilt.core.svm.weighted_svm import SVMPoint
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from problems import random_problem
@@ -259,14 +259,14 @@ def test_multi_class_coefficients(formulation):
 
 def test_derivatives_of_the_shared_coefficients():
     K, _, observed, y = absent_problem(1, 0.4, n=14, m=3, rank=14)
-    machine = SharedCoefSVM(K, observed, y, np.full(14, 0.5))
+    svm = SharedCoefSVM(K, observed, y, np.full(14, 0.5))
     d = np.array([0.5, 0.3, 0.6])
-    point = machine.solve(d, None, 1e-10)
-    hessian = machine.hessian(point)
+    point = svm.solve(d, None, 1e-10)
+    hessian = svm.hessian(point)
     step = 1e-5
 
-    def at(weights) -> Point:
-        return machine.solve(weights, point, 1e-12)
+    def at(weights) -> SVMPoint:
+        return svm.solve(weights, point, 1e-12)
 
     for p in range(3):
         e = np.eye(3)[p] * step

@@ -330,7 +330,7 @@ def test_a_sample_is_scored_by_the_views_it_has():
 def test_one_vs_one_ties_go_to_the_largest_sum_of_scores():
     X, y = kq.datasets.make_multiview(120, 2, n_classes=4, relevance=[0.3, 0.3], random_state=0)
     model = kq.mkl.MHKSClassifier().fit(X[:60], y[:60])
-    pairwise = model._scores(model._check_rows(X))
+    pairwise = model._scores(model.input_.rows(model, X))
     votes, sums = np.zeros((120, 4)), np.zeros((120, 4))
     pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
     for score, (i, j) in zip(pairwise.T, pairs, strict=True):

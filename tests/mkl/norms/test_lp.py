@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
-from kernelquilt.core.weights.sets import NormBall
-from kernelquilt.mkl.norms.lp import lp_weights
+from kernelquilt.core.weights.sets import NormBall, lp_weights
 from problems import random_problem
 
 

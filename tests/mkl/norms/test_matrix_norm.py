@@ -7,7 +7,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
-from kernelquilt.mkl.norms.lp import lp_weights
+from kernelquilt.core.weights.sets import lp_weights
 from kernelquilt.mkl.norms.matrix_norm import MatrixNormMKLClassifier, solve_matrix_norm_mkl
 from kernelquilt.mkl.norms.matrix_norm_descent import published_weights
 from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet, matrix_norm_weights

@@ -5,7 +5,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
-from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.solution import Options, Start
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.sets import Simplex
 from kernelquilt.mkl.norms.published import cutting_plane
 from kernelquilt.mkl.norms.published.cutting_plane import Cuts
@@ -16,10 +17,10 @@ every_solver = pytest.mark.parametrize("solver", sorted(SOLVERS))
 baselines = pytest.mark.parametrize("solver", sorted(set(SOLVERS) - {"newton"}))
 
 
-def solve(name, K, y, t, U, allowed=None, tol=1e-4, max_iter=2000, **options):
+def solve(name, K, y, t, U, allowed=None, tol=1e-4, max_iter=2000, on_step=None, **start):
     allowed = np.ones(len(K), dtype=bool) if allowed is None else allowed
-    machine = StackSVM(K, y, t, U)
-    return SOLVERS[name](machine, Simplex(allowed), tol=tol, max_iter=max_iter, **options)
+    given = Options(tol, max_iter, Start(**start), on_step)
+    return SOLVERS[name](WeightedSVM(K, y, t, U), Simplex(allowed), given)
 
 
 def full_rank_problem(seed, n=40, m=5):
@@ -169,11 +170,11 @@ def test_base_variable_may_reach_zero(solver):
 def test_bound_of_the_cuts_needs_no_exact_linear_programme(monkeypatch):
     problem = full_rank_problem(10)
     optimum = solve("newton", *problem, tol=1e-9).objective
-    machine = StackSVM(*problem)
+    svm = WeightedSVM(*problem)
     cuts = Cuts(Simplex(np.ones(5, dtype=bool)))
     rng = np.random.default_rng(0)
     for weights in rng.dirichlet(np.ones(5), 20):
-        cuts.add(machine.solve(weights, None, 1e-6))
+        cuts.add(svm.solve(weights, None, 1e-6))
     exact = cutting_plane.linprog
 
     def noisy(*args, **options):
@@ -191,11 +192,9 @@ def test_bound_of_the_cuts_needs_no_exact_linear_programme(monkeypatch):
 def test_projection_is_on_the_level_and_nearest():
     cvxpy = pytest.importorskip("cvxpy")
     problem = full_rank_problem(11)
-    machine = StackSVM(*problem)
+    svm = WeightedSVM(*problem)
     cuts = Cuts(Simplex(np.ones(5, dtype=bool)))
-    points = [
-        machine.solve(w, None, 1e-6) for w in np.random.default_rng(0).dirichlet(np.ones(5), 8)
-    ]
+    points = [svm.solve(w, None, 1e-6) for w in np.random.default_rng(0).dirichlet(np.ones(5), 8)]
     for point in points:
         cuts.add(point)
     _, bound = cuts.minimise(points[0].primal)

@@ -49,15 +49,15 @@ def samples():
 def test_gradient_equals_finite_differences(gating, absent, seed):
     K, _, y, features, observed = problem(seed, absent=absent)
     C = np.random.default_rng(seed).uniform(0.5, 5.0, len(y))
-    machine = GatedSVM(K, y, C, features, observed, GATINGS[gating], 1e-10)
+    svm = GatedSVM(K, y, C, features, observed, GATINGS[gating], 1e-10)
     point = np.random.default_rng(seed).standard_normal((3, 3))
 
     def value(flat):
-        return machine.solve(flat.reshape(3, 3), None).svm.dual
+        return svm.solve(flat.reshape(3, 3), None).svm.dual
 
     flat, h = point.ravel(), 1e-5
     expected = [(value(flat + step) - value(flat - step)) / (2 * h) for step in h * np.eye(9)]
-    gradient = machine.gradient(machine.solve(point, None))
+    gradient = svm.gradient(svm.solve(point, None))
     np.testing.assert_allclose(gradient.ravel(), expected, atol=1e-7 * np.abs(expected).max())
     assert np.abs(gradient).max() > 1e-2
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
 from kernelquilt.mkl.per_sample.switch_step import SLACK, switch_step
-from kernelquilt.mkl.per_sample.switching import SwitchedProblem, alternate
+from kernelquilt.mkl.per_sample.switching import SwitchedProblem, adapt_switches
 from problems import conic_mkl, random_kernels
 
 SIMPLE_ATTRIBUTES = ("weights_", "dual_coef_", "intercept_", "objective_", "duality_gap_")
@@ -123,7 +123,7 @@ def test_first_iterations_equal_a_conic_solver_and_the_formulas(seed, h0, absent
     given_h0 = np.ones((n, M), dtype=bool) if h0 == "ones" else rng.random((n, M)) < 0.7
     given_h0[:, 0] |= ~(given_h0 & observed).any(axis=1)
     problem = SwitchedProblem(K, y, np.full(n, 5.0), observed, given_h0, 2)
-    iterates = list(islice(alternate(problem, "influence", None, 1e-8, 0.0), 4))
+    iterates = list(islice(adapt_switches(problem, "influence", None, 1e-8, 0.0), 4))
     assert len(iterates) == 4
     assert any((it.switches & given_h0 != given_h0 & observed).any() for it in iterates)
     H, tau = given_h0 & observed, np.ones(n)

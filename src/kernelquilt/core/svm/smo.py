@@ -146,17 +146,36 @@ class BoxDual:
         kernel = self.kernel
         if len(loose) > 0.7 * len(self.b):
             n_iter, _, built = _compiled.smo(
-                kernel.rows, kernel.have, kernel.K, kernel.active, kernel.weights, kernel.diag,
-                self.lower, self.upper, self.b, self.f, tol, max_iter,
-            )  # fmt: skip
+                kernel.rows,
+                kernel.have,
+                kernel.K,
+                kernel.active,
+                kernel.weights,
+                kernel.diag,
+                self.lower,
+                self.upper,
+                self.b,
+                self.f,
+                tol,
+                max_iter,
+            )
             kernel.n_built += built
         else:
             b = self.b[loose]
             n_iter, _, _ = _compiled.smo(
-                kernel.block(loose), np.ones(len(loose), dtype=np.bool_),
-                kernel.K, kernel.active, kernel.weights, kernel.diag[loose],
-                self.lower[loose], self.upper[loose], b, self.f[loose], tol, max_iter,
-            )  # fmt: skip
+                kernel.block(loose),
+                np.ones(len(loose), dtype=np.bool_),
+                kernel.K,
+                kernel.active,
+                kernel.weights,
+                kernel.diag[loose],
+                self.lower[loose],
+                self.upper[loose],
+                b,
+                self.f[loose],
+                tol,
+                max_iter,
+            )
             self._move(loose, b - self.b[loose], b)
         self.n_iter += n_iter
         self.smo_cost += n_iter * len(loose) + len(loose) ** 2

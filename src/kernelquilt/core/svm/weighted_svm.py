@@ -1,7 +1,6 @@
 r"""An SVM on a weighted sum of kernels, solved again and again as the weights change.
 
-For weights ``d`` the machine maximises over signed duals ``b`` (see
-:mod:`kernelquilt.core.svm.smo`)
+For weights ``d`` it maximises over signed duals ``b`` (see :mod:`kernelquilt.core.svm.smo`)
 
 .. math:: J(d) = \max_b \; s'b - \tfrac12 \sum_p d_p \, q_p(b), \qquad q_p(b) = b'K_p b .
 
@@ -9,8 +8,8 @@ Several problems on the same samples, such as those of one-vs-rest, may share th
 then the sum of theirs, and one combined kernel serves them all.
 
 Reading the kernels is what costs, not the SVM. Between two weight vectors few duals change, so
-the machine keeps ``K_p b`` for every kernel and updates it with the rows whose dual changed, and
-it combines only the rows of the kernel that the SVM looks at.
+`WeightedSVM` keeps ``K_p b`` for every kernel and updates it with the rows whose dual changed,
+and combines only the rows of the kernel that the SVM looks at.
 """
 
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelquilt._typing import Floats, Numbers
+from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.combined_kernel import CombinedKernel, diagonals
 from kernelquilt.core.svm.face_step import jittered_cholesky
 from kernelquilt.core.svm.smo import (
@@ -37,7 +37,7 @@ BATCH_FROM = 2.0  # rows to read, in units of n, from which a matrix product is 
 
 
 @dataclass(frozen=True)
-class Point:
+class SVMPoint:
     """The SVMs at one weight vector; L is the number of problems that share it.
 
     Attributes
@@ -67,19 +67,30 @@ class Point:
     dual: float
     primal: float
 
+    @property
+    def squared_norms(self) -> Floats:
+        """``||w_p||^2 = d_p^2 q_p``, shape (M,)."""
+        return np.asarray(self.weights**2 * np.maximum(self.q, 0.0))
 
-class Machine(Protocol):
-    """What a solver over the weights asks of the SVM inside."""
 
-    n_solves: int
-    n_smo_iter: int
-    n_passes: float
+class SVMAtWeights(Protocol):
+    """What a solver over kernel weights asks of the SVM, or ridge regression, inside.
+
+    Attributes
+    ----------
+    work : Work
+        What all solves so far have cost.
+    diag : ndarray of shape (M, n)
+        Diagonals of the kernels.
+    """
+
+    work: Work
     diag: Floats
 
-    def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
+    def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
         """Solve for one weight vector (M,), to a tenth of the relative gap `tol`."""
 
-    def hessian(self, point: Point) -> Floats:
+    def hessian(self, point: SVMPoint) -> Floats:
         """Return the second derivatives by the weights at the point solved last, (M, M)."""
 
 
@@ -109,7 +120,7 @@ def response(block: Floats, slopes: Floats) -> Floats:
     return np.asarray(columns.T @ columns)
 
 
-class StackSVM:
+class WeightedSVM:
     """SVM on ``sum_p d_p K_p`` with warm starts between weight vectors.
 
     Parameters
@@ -133,20 +144,26 @@ class StackSVM:
         self.diag = diagonals(K)
         used = np.broadcast_to(t, self.U.shape)[self.U > 0]
         self.margin_scale = float(used.mean()) if len(used) else 1.0
-        self.n_solves = 0
-        self.n_smo_iter = 0
-        self.n_passes = 0.0
+        self.work = Work()
         self._buffer = np.empty(K.shape[1:]) if len(K) > 1 or K.dtype != np.float64 else None
         self._kernel: CombinedKernel | None = None
 
-    def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
+    @classmethod
+    def with_margins(
+        cls, K: Numbers, y: Floats, C: float | Floats, margins: Floats | None = None
+    ) -> "WeightedSVM":
+        """Return the SVM with penalties C, of all or of each sample, and margins, 1 by default."""
+        margins = np.ones(y.shape) if margins is None else margins
+        return cls(K, y, margins, np.broadcast_to(C, y.shape) / margins)
+
+    def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
         """Solve for one weight vector.
 
         Parameters
         ----------
         weights : ndarray of shape (M,)
             Non-negative weights.
-        start : Point, ndarray of shape (n,) or (L, n), or None
+        start : SVMPoint, ndarray of shape (n,) or (L, n), or None
             Where to start: an earlier point, any signed duals, or nothing.
         tol : float
             Relative duality gap that the SVM has to undercut by a factor of ten.
@@ -155,14 +172,12 @@ class StackSVM:
         b = before.copy()
         f = self.s - weights @ products
         kernel = CombinedKernel(self.K, weights, self.diag, self._buffer)
-        for row in range(len(b)):
-            self._solve_one(kernel, row, b[row], f[row], tol)
+        n_iter = sum(self._solve_one(kernel, row, b[row], f[row], tol) for row in range(len(b)))
         self._kernel = kernel
-        self.n_solves += 1
-        self.n_passes += kernel.n_passes
+        self.work += Work(1, n_iter, kernel.n_passes)
         return self._point(weights, b, self._updated(products, b - before))
 
-    def hessian(self, point: Point) -> Floats:
+    def hessian(self, point: SVMPoint) -> Floats:
         """Return the generalised Hessian of J at the point solved last, shape (M, M)."""
         total = np.zeros((len(self.K), len(self.K)))
         for row, b in enumerate(point.b):
@@ -172,10 +187,8 @@ class StackSVM:
                 total += response(self._kernel.block(free), point.products[row][:, free].T)
         return total
 
-    def _solve_one(
-        self, kernel: CombinedKernel, row: int, b: Floats, f: Floats, tol: float
-    ) -> None:
-        """Solve one problem in place, tighter and tighter until its gap is small enough."""
+    def _solve_one(self, kernel: CombinedKernel, row: int, b: Floats, f: Floats, tol: float) -> int:
+        """Solve one problem in place to a small enough gap; return the SMO iterations it took."""
         y, U, lower, upper = (a[row] for a in (self.y, self.U, self.lower, self.upper))
         state = BoxDual(kernel, lower, upper, b, f)
         kkt_tol = INNER_SHARE * tol * self.margin_scale
@@ -185,10 +198,10 @@ class StackSVM:
             if gap <= INNER_SHARE * tol * (abs(0.5 * float((self.s[row] + f) @ b)) + gap):
                 break
             kkt_tol *= 0.1
-        self.n_smo_iter += state.n_iter
+        return state.n_iter
 
-    def _start(self, start: Point | Floats | None) -> tuple[Floats, Floats]:
-        if isinstance(start, Point):
+    def _start(self, start: SVMPoint | Floats | None) -> tuple[Floats, Floats]:
+        if isinstance(start, SVMPoint):
             return start.b, start.products
         b = np.zeros(self.s.shape)
         products = np.zeros((len(b), *self.diag.shape))
@@ -213,10 +226,10 @@ class StackSVM:
             for p, kernel in enumerate(self.K):
                 products[:, p] += steps @ kernel
             rows_read = steps.shape[1]
-        self.n_passes += rows_read / steps.shape[1]
+        self.work += Work(n_passes=rows_read / steps.shape[1])
         return products
 
-    def _point(self, weights: Floats, b: Floats, products: Floats) -> Point:
+    def _point(self, weights: Floats, b: Floats, products: Floats) -> SVMPoint:
         """Measure both objectives at b."""
         q = np.einsum("lmn,ln->m", products, b)
         f = self.s - weights @ products
@@ -227,4 +240,4 @@ class StackSVM:
         for row in range(len(b)):
             intercept[row] = bias(b[row], f[row], self.lower[row], self.upper[row])
             gap += duality_gap(self.y[row], self.U[row], b[row], f[row], intercept[row])
-        return Point(weights, b, products, q, linear, intercept, dual, dual + gap)
+        return SVMPoint(weights, b, products, q, linear, intercept, dual, dual + gap)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.solution import TINY, Solution, Step
+from kernelquilt.core.solution import TINY, Options, Solution, Step
 from kernelquilt.core.svm.smo import clearly_negative
-from kernelquilt.core.svm.weighted_svm import Machine, Point
+from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 
 
 class Certificate:
@@ -18,47 +18,40 @@ class Certificate:
 
     Parameters
     ----------
-    machine : Machine
+    svm : SVMAtWeights
         The SVM whose solves are counted.
     support : callable
         Returns the largest ``d'q`` over the weight set, for q of shape (M,).
-    tol : float
-        Relative gap to reach.
-    on_step : callable or None
-        Called with every :class:`~kernelquilt.core.solution.Step`.
+    options : Options
+        Relative gap to reach, and whom to tell of every step.
     """
 
     def __init__(
-        self,
-        machine: Machine,
-        support: Callable[[Floats], float],
-        tol: float,
-        on_step: Callable[[Step], None] | None,
+        self, svm: SVMAtWeights, support: Callable[[Floats], float], options: Options
     ) -> None:
-        self.machine = machine
+        self.svm = svm
         self.support = support
-        self.tol = tol
-        self.on_step = on_step
+        self.options = options
         self.bound = -np.inf
         self.history: list[Step] = []
 
-    def record(self, point: Point) -> float:
+    def record(self, point: SVMPoint) -> float:
         """Improve the bound by a point, make it a step of the history, return its gap."""
         self.raise_bound(point.linear - 0.5 * self.support(point.q))
-        self.history.append(Step(point.primal, point.primal - self.bound, self.machine.n_solves))
-        if self.on_step is not None:
-            self.on_step(self.history[-1])
+        step = Step(point.primal, point.primal - self.bound, self.svm.work.n_solves)
+        self.history.append(step)
+        self.options.report(step)
         return self.gap(point)
 
     def raise_bound(self, bound: float) -> None:
         """Take note of a lower bound from elsewhere."""
         self.bound = max(self.bound, bound)
 
-    def gap(self, point: Point) -> float:
+    def gap(self, point: SVMPoint) -> float:
         """Return the gap of a point relative to its primal value."""
         return (point.primal - self.bound) / max(abs(point.primal), TINY)
 
-    def solution(self, point: Point, residual: float | None = None) -> Solution:
+    def solution(self, point: SVMPoint, residual: float | None = None) -> Solution:
         """Return the solution at a point; `residual` replaces the gap as the test of success."""
         single = len(point.b) == 1
         return Solution(
@@ -67,13 +60,11 @@ class Certificate:
             intercept=float(point.intercept[0]) if single else point.intercept,
             objective=point.primal,
             dual_bound=self.bound,
-            tol=self.tol,
+            tol=self.options.tol,
             residual=residual,
             n_iter=len(self.history),
-            n_solves=self.machine.n_solves,
-            n_smo_iter=self.machine.n_smo_iter,
-            n_passes=self.machine.n_passes,
+            work=self.svm.work,
             history=tuple(self.history),
-            indefinite=clearly_negative(point.q, point.b, self.machine.diag),
+            indefinite=clearly_negative(point.q, point.b, self.svm.diag),
             slopes=point.q,
         )

@@ -15,14 +15,12 @@ which costs the same fraction of the objective at most and shrinks with the gap.
 certificate is reached, weights that ended there are set to zero, if it still holds without them.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import TINY, Solution, Step
-from kernelquilt.core.svm.weighted_svm import Machine, Point
+from kernelquilt.core.solution import TINY, Options, Solution
+from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.sets import WeightSet
 
@@ -36,45 +34,16 @@ MAX_FLOOR = 0.01  # in units of the start
 
 
 @single_threaded_blas()
-def newton(
-    machine: Machine,
-    weight_set: WeightSet,
-    *,
-    tol: float,
-    max_iter: int,
-    weights: Floats | None = None,
-    dual_coef: Floats | None = None,
-    on_step: Callable[[Step], None] | None = None,
-) -> Solution:
-    """Minimise ``J`` over a weight set (see the module docstring).
-
-    Parameters
-    ----------
-    machine : Machine
-        The SVM with its kernels.
-    weight_set : WeightSet
-        Where the weights may lie.
-    tol : float
-        Relative duality gap to reach.
-    max_iter : int
-        Cap on the SVM solves.
-    weights : ndarray of shape (M,), optional
-        Weights to start from, a point of the set.
-    dual_coef : ndarray of shape (n,), optional
-        Signed duals to start from.
-    on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
-
-    Returns
-    -------
-    Solution
-    """
+def newton(svm: SVMAtWeights, weight_set: WeightSet, options: Options) -> Solution:
+    """Solve by projected Newton, over any set (a `WeightSolver`)."""
+    tol, max_iter = options.tol, options.max_iter
     start = weight_set.start()
-    u = start if weights is None else weight_set.coordinates(weights)
-    point = machine.solve(weight_set.weights(u), dual_coef, tol)
-    certificate = Certificate(machine, weight_set.support, tol, on_step)
+    given = options.start.weights
+    u = start if given is None else weight_set.coordinates(given)
+    point = svm.solve(weight_set.weights(u), options.start.dual_coef, tol)
+    certificate = Certificate(svm, weight_set.support, options)
     share, step, stalled, last_gap = MAX_FLOOR, 1.0, False, np.inf
-    while (gap := certificate.record(point)) > tol and machine.n_solves < max_iter:
+    while (gap := certificate.record(point)) > tol and svm.work.n_solves < max_iter:
         if stalled and gap > 0.5 * last_gap:
             break
         last_gap = gap
@@ -82,20 +51,20 @@ def newton(
         floor = share * start
         if (u < 0.5 * floor).any():  # only where the given start was sparse
             u = (1.0 - share) * u + floor
-            point = machine.solve(weight_set.weights(u), point, tol)
+            point = svm.solve(weight_set.weights(u), point, tol)
             continue
         rounding = ROUNDING * abs(point.dual)
-        found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter, rounding)
+        found = line_search(svm, weight_set, options, u, point, floor, step, rounding)
         if found is None:
             break
         stalled = found[1].dual > point.dual - rounding
         u, point, step = found
     reached = certificate.gap(point) <= tol
-    if reached and weight_set.can_vanish and 1 < machine.n_solves < max_iter:
+    if reached and weight_set.can_vanish and 1 < svm.work.n_solves < max_iter:
         negligible = (u > 0) & (u <= 2.0 * floor)
         if negligible.any():
             weights = weight_set.weights(weight_set.without(u, negligible))
-            sparse = machine.solve(weights, point, tol)
+            sparse = svm.solve(weights, point, tol)
             if certificate.gap(sparse) <= tol:
                 certificate.record(sparse)
                 point = sparse
@@ -103,21 +72,20 @@ def newton(
 
 
 def line_search(
-    machine: Machine,
+    svm: SVMAtWeights,
     weight_set: WeightSet,
+    options: Options,
     u: Floats,
-    point: Point,
+    point: SVMPoint,
     floor: Floats,
     last_step: float,
-    tol: float,
-    max_iter: int,
     rounding: float = 0.0,
-) -> tuple[Floats, Point, float] | None:
+) -> tuple[Floats, SVMPoint, float] | None:
     """Return coordinates, point and step of a sufficiently lower J, or None if there is none.
 
     Close to the optimum the gap still shrinks where J no longer does to `rounding`.
     """
-    gradient, hessian = weight_set.pull_back(u, -0.5 * point.q, machine.hessian(point))
+    gradient, hessian = weight_set.pull_back(u, -0.5 * point.q, svm.hessian(point))
     hessian = _reciprocal_hessian(hessian, gradient, point.dual)
     direction = weight_set.step(gradient, hessian, u, floor)
     slope = float(gradient @ direction)
@@ -125,11 +93,11 @@ def line_search(
     start = point
     for _ in range(MAX_BACKTRACKS if slope < rounding else 0):
         ahead = np.maximum(u + step * direction, 0.0)
-        trial = machine.solve(weight_set.weights(ahead), start, tol)
+        trial = svm.solve(weight_set.weights(ahead), start, options.tol)
         change = trial.dual - point.dual
         if change <= ARMIJO * step * slope + rounding:
             return ahead, trial, step
-        if machine.n_solves >= max_iter:
+        if svm.work.n_solves >= options.max_iter:
             break
         start = trial
         interpolated = -slope * step**2 / (2.0 * (change - slope * step))

@@ -104,6 +104,15 @@ class Simplex(_OwnCoordinates):
         none = np.zeros((0, len(u)))
         return _step(self.allowed, gradient, hessian, u, floor, none, sums)
 
+    def update(self, squared_norms: Floats) -> Floats:
+        """Return the weights that minimise ``sum_p squared_norms[p] / weights[p]``, (M,)."""
+        updated = np.zeros(len(self.allowed))
+        updated[self.allowed] = self._minimiser(squared_norms[self.allowed])
+        return updated
+
+    def _minimiser(self, squared_norms: Floats) -> Floats:
+        return lp_weights(squared_norms, 1.0)
+
     def without(self, u: Floats, negligible: Bools) -> Floats:
         """Drop the negligible weights and scale the others to sum one."""
         kept = np.where(negligible, 0.0, u)
@@ -148,6 +157,26 @@ class NormBall(Simplex):
     def support(self, q: Floats) -> float:
         """Return the dual norm of q."""
         return dual_norm(q[self.allowed], self.p)
+
+    def _minimiser(self, squared_norms: Floats) -> Floats:
+        return lp_weights(squared_norms, self.p)
+
+
+def lp_weights(squared_norms: Floats, p: float) -> Floats:
+    """Return the weights of lp-norm one that minimise ``sum_m squared_norms[m] / weights[m]``.
+
+    Parameters
+    ----------
+    squared_norms : ndarray of shape (M,)
+        Non-negative.
+    p : float
+        Exponent, at least 1.
+    """
+    top = float(squared_norms.max())
+    if top == 0.0:
+        return np.full(len(squared_norms), len(squared_norms) ** (-1.0 / p))
+    weights = (squared_norms / top) ** (1.0 / (p + 1.0))
+    return weights / float((weights**p).sum()) ** (1.0 / p)
 
 
 def dual_norm(q: Floats, p: float) -> float:
@@ -257,8 +286,9 @@ def _step(
     steps[allowed] = solve_qp(
         H + ridge * np.eye(m),
         gradient[allowed],
-        np.vstack([-np.eye(m), at_most_one[:, allowed]]),
-        np.concatenate([(centre - floor)[allowed], 1.0 - at_most_one @ centre]),
+        (floor - centre)[allowed],
+        at_most_one[:, allowed],
+        1.0 - at_most_one @ centre,
         equal_to_one[:, allowed],
         1.0 - equal_to_one @ centre,
     )

@@ -90,9 +90,13 @@ class LeakyEmbedding(BaseEstimator):
         x = problem.pack([np.eye(len(observed))[b] for b in problem.basis])
         decreases: list[float] = []
         minimise(
-            problem, x, self.lam2, tol=self.tol, max_iter=self.max_iter,
+            problem,
+            x,
+            self.lam2,
+            tol=self.tol,
+            max_iter=self.max_iter,
             record=lambda _, decrease: decreases.append(decrease),
-        )  # fmt: skip
+        )
         self.n_iter_, self.converged_ = len(decreases), decreases[-1] <= self.tol
         completed = np.empty_like(K)
         for m, (weights, o) in enumerate(zip(problem.split(x), observed.T, strict=True)):

@@ -1,6 +1,6 @@
-"""Recipes: how a method is tuned, fitted and asked for predictions on a `Problem`.
+"""Recipes: how a method is tuned, fitted and asked for predictions on a `Split`.
 
-A recipe is called with a `Problem` and a `Tuning` and returns a `Fitted`. Whatever is tuned is
+A recipe is called with a `Split` and a `Tuning` and returns a `Fitted`. Whatever is tuned is
 tuned by cross-validation within the training samples; completion of kernels uses no labels and
 happens once, before the folds.
 """
@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from kernelquilt._typing import Array
-from kernelquilt.experiments.study.problems import Problem, Stacks
+from kernelquilt.experiments.study.splits import Split, Stacks
 from kernelquilt.mkl.search import MKLSearchCV
 
 TINY = np.finfo(np.float64).tiny
@@ -73,7 +73,7 @@ class Fitted:
     gap: float | None = None
 
 
-Recipe = Callable[[Problem, Tuning], Fitted]
+Recipe = Callable[[Split, Tuning], Fitted]
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class OnKernels:
     tuned: tuple[str, ...] = ("C",)
     filler: Any = None
 
-    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+    def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
-        train, test = problem.stacks
+        train, test = split.stacks
         begun = time.perf_counter()
         if self.filler is not None:
             filler = clone(self.filler)
@@ -112,10 +112,10 @@ class OnKernels:
         filled = time.perf_counter() - begun
         candidates = tuning.candidates(self.tuned)
         if not candidates:
-            fitted = fit_and_predict(clone(self.classifier), (train, test), problem)
+            fitted = fit_and_predict(clone(self.classifier), (train, test), split)
         else:
             search = MKLSearchCV(self.classifier, candidates, cv=tuning.splitter)
-            fitted = from_search(search, (train, test), problem)
+            fitted = from_search(search, (train, test), split)
         return with_figures(fitted, fill_seconds=filled) if self.filler is not None else fitted
 
 
@@ -135,9 +135,9 @@ class OnFeatures:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     prepare: Any = None
 
-    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+    def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
-        train, test = problem.features
+        train, test = split.features
         begun = time.perf_counter()
         if self.prepare is not None:
             prepare = clone(self.prepare)
@@ -145,17 +145,17 @@ class OnFeatures:
         filled = time.perf_counter() - begun
         if self.grid:
             search = GridSearchCV(self.classifier, self.grid, cv=tuning.splitter)
-            fitted = from_search(search, (train, test), problem)
+            fitted = from_search(search, (train, test), split)
         else:
-            fitted = fit_and_predict(clone(self.classifier), (train, test), problem)
+            fitted = fit_and_predict(clone(self.classifier), (train, test), split)
         return with_figures(fitted, fill_seconds=filled)
 
 
-def from_search(search: Any, stacks: tuple[Any, Any], problem: Problem) -> Fitted:
+def from_search(search: Any, stacks: tuple[Any, Any], split: Split) -> Fitted:
     """Fit a search and return the predictions of its best estimator."""
     train, test = stacks
     begun = time.perf_counter()
-    search.fit(train, problem.y_train)
+    search.fit(train, split.y_train)
     searched = time.perf_counter() - begun - search.refit_time_
     fitted = predictions(search.best_estimator_, test)
     solves = fitted.n_solves
@@ -169,11 +169,11 @@ def from_search(search: Any, stacks: tuple[Any, Any], problem: Problem) -> Fitte
     )
 
 
-def fit_and_predict(classifier: Any, stacks: Stacks | tuple[Any, Any], problem: Problem) -> Fitted:
+def fit_and_predict(classifier: Any, stacks: Stacks | tuple[Any, Any], split: Split) -> Fitted:
     """Fit a classifier that needs no tuning, or tunes itself, and return its predictions."""
     train, test = stacks
     begun = time.perf_counter()
-    classifier.fit(train, problem.y_train)
+    classifier.fit(train, split.y_train)
     trained = time.perf_counter() - begun
     return with_figures(predictions(classifier, test), train_seconds=trained)
 

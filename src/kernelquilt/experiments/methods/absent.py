@@ -19,7 +19,7 @@ from kernelquilt.experiments.methods._recipes import (
     Tuning,
     from_search,
 )
-from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.experiments.study.splits import Split
 from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
 from kernelquilt.mkl.absent.iterative import IterativeAbsentMKLClassifier
 from kernelquilt.mkl.absent.max_margin import MaxMarginAbsentClassifier
@@ -41,9 +41,13 @@ class LeakySharedCoef(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
         solution = solve_convex_absent_mkl(
-            np.ascontiguousarray(X.gram()), signs, X.observed, C=self.C,
-            formulation="shared_coef", _leaky=True,
-        )  # fmt: skip
+            np.ascontiguousarray(X.gram()),
+            signs,
+            X.observed,
+            C=self.C,
+            formulation="shared_coef",
+            _leaky=True,
+        )
         self.coef_, self.intercept_ = solution.dual_coef, solution.intercept
         self.n_solves_, self.converged_ = solution.n_solves, solution.converged
         self.duality_gap_ = solution.objective - solution.dual_bound
@@ -66,12 +70,12 @@ class LeakySharedCoef(ClassifierMixin, BaseEstimator):
         return np.stack([kernel[np.ix_(X.ids, self.training_)] for kernel in whole])
 
 
-def leaky(problem: Problem, tuning: Tuning) -> Fitted:
+def leaky(split: Split, tuning: Tuning) -> Fitted:
     """Tune and fit `LeakySharedCoef`."""
-    if len(np.unique(problem.y_train)) > 2:
+    if len(np.unique(split.y_train)) > 2:
         raise ImpossibleError("the leaky diagnostic is for two classes")
     search = GridSearchCV(LeakySharedCoef(), tuning.candidates(("C",)), cv=tuning.splitter)
-    return from_search(search, problem.leaky_stacks, problem)
+    return from_search(search, split.leaky_stacks, split)
 
 
 METHODS = {

@@ -16,7 +16,7 @@ from kernelquilt.experiments.methods._recipes import (
     from_search,
     with_figures,
 )
-from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.experiments.study.splits import Split
 from kernelquilt.kernels.preprocessing import SelectKernels
 from kernelquilt.mkl.agreement.cca_fusion import CCAFusion
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
@@ -61,9 +61,9 @@ class BestKernels:
     candidates: Callable[[Tuning], Any]
     size: int = 1
 
-    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+    def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
-        train, test = problem.stacks
+        train, test = split.stacks
         if len(train.names) < self.size:
             raise ImpossibleError(f"{len(train.names)} kernels are fewer than {self.size}")
         found = []
@@ -71,7 +71,7 @@ class BestKernels:
             selector = SelectKernels(list(chosen)).fit(train)
             stacks = selector.transform(train), selector.transform(test)
             search = MKLSearchCV(self.classifier, self.candidates(tuning), cv=tuning.splitter)
-            fitted = from_search(search, stacks, problem)
+            fitted = from_search(search, stacks, split)
             fitted.parameters["kernels"] = list(chosen)
             found.append(fitted)
         best = max(found, key=lambda fitted: fitted.figures["cv_accuracy"])
@@ -87,20 +87,20 @@ class OnComponents:
 
     fusion: str
 
-    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+    def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
         model = CCAFusion(fusion=self.fusion, estimator=MHKSClassifier(kernels="linear"))
         candidates = tuning.candidates(("c",), "estimator__")
         search = GridSearchCV(model, candidates, cv=tuning.splitter)
-        return from_search(search, problem.stacks, problem)
+        return from_search(search, split.stacks, split)
 
 
-def sum_kernel(problem: Problem, tuning: Tuning) -> Fitted:
+def sum_kernel(split: Split, tuning: Tuning) -> Fitted:
     """Fit an SVM to the sum of the kernels, which is their mean with a larger penalty."""
-    n_kernels = len(problem.stacks[0].names)
+    n_kernels = len(split.stacks[0].names)
     candidates = {"C": [n_kernels * C for C in tuning.grid["C"]]}
     search = MKLSearchCV(UniformMKLClassifier(multi_class="ovo"), candidates, cv=tuning.splitter)
-    return from_search(search, problem.stacks, problem)
+    return from_search(search, split.stacks, split)
 
 
 METHODS = {

@@ -1,10 +1,8 @@
 """What users would try first, and this package's recommendations: part of every comparison."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import KNNImputer, SimpleImputer
@@ -13,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from kernelquilt._typing import Floats
 from kernelquilt.experiments.methods._recipes import (
     Fitted,
     ImpossibleError,
@@ -20,57 +19,46 @@ from kernelquilt.experiments.methods._recipes import (
     OnFeatures,
     OnKernels,
     Tuning,
-    fit_and_predict,
     from_search,
 )
-from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.experiments.study.splits import Split
 from kernelquilt.mkl.norms.uniform import ObservedFractionMKLClassifier, UniformMKLClassifier
-from kernelquilt.quilt.estimators import QuiltClassifier
+from kernelquilt.quilt import QuiltClassifier
 from kernelquilt.quilt.late_fusion import LateFusionClassifier
 
 PENALTIES = [0.1, 1.0, 10.0, 100.0]
 
 
-def zero_filled_svc(problem: Problem, tuning: Tuning) -> Fitted:
+def zero_filled_svc(split: Split, tuning: Tuning) -> Fitted:
     """Fit scikit-learn's SVC to the mean of the zero-filled kernels."""
-    train, test = (stack.gram().mean(axis=0) for stack in problem.stacks)
+    train, test = (stack.gram().mean(axis=0) for stack in split.stacks)
+    return _tuned_svc(train, test, split, tuning)
+
+
+def complete_only(split: Split, tuning: Tuning) -> Fitted:
+    """Fit the mean kernel to the complete training samples; absent test kernels are zero."""
+    train, test = split.stacks
+    complete = np.flatnonzero(train.observed.all(axis=1))
+    labels, counts = np.unique(split.y_train[complete], return_counts=True)
+    if len(labels) < len(np.unique(split.y_train)) or counts.min() < 2:
+        raise ImpossibleError(f"{len(complete)} complete training samples do not cover the classes")
+    square = train.gram().mean(axis=0)[np.ix_(complete, complete)]
+    rows = test.gram().mean(axis=0)[:, complete]
+    fewer = replace(tuning, folds=min(tuning.folds, int(counts.min())))
+    return _tuned_svc(square, rows, replace(split, y_train=split.y_train[complete]), fewer)
+
+
+def _tuned_svc(train: Floats, test: Floats, split: Split, tuning: Tuning) -> Fitted:
     candidates = tuning.candidates(("C",)) or {"C": PENALTIES}
     search = GridSearchCV(SVC(kernel="precomputed"), candidates, cv=tuning.splitter)
-    return from_search(search, (train, test), problem)
-
-
-def complete_only(problem: Problem, tuning: Tuning) -> Fitted:
-    """Fit the mean kernel to the complete training samples; absent test kernels are zero."""
-    train, test = problem.stacks
-    complete = np.flatnonzero(train.observed.all(axis=1))
-    labels, counts = np.unique(problem.y_train[complete], return_counts=True)
-    if len(labels) < len(np.unique(problem.y_train)) or counts.min() < 2:
-        raise ImpossibleError(f"{len(complete)} complete training samples do not cover the classes")
-    K, y = train.gram().mean(axis=0), problem.y_train[complete]
-    rows = test.gram().mean(axis=0)[:, complete]
-    candidates = tuning.candidates(("C",)) or {"C": PENALTIES}
-    folds = Tuning(tuning.grid, min(tuning.folds, int(counts.min())), tuning.seed)
-    search = GridSearchCV(SVC(kernel="precomputed"), candidates, cv=folds.splitter)
-    square = K[np.ix_(complete, complete)]
-    return from_search(search, (square, rows), replace(problem, y_train=y))
-
-
-@dataclass(frozen=True)
-class SelfTuned:
-    """Fit a classifier that tunes itself to kernels."""
-
-    classifier: Any
-
-    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
-        """Fit and predict."""
-        return fit_and_predict(clone(self.classifier), problem.stacks, problem)
+    return from_search(search, (train, test), split)
 
 
 METHODS = {
-    "quilt": Method("QuiltClassifier, tunes itself", SelfTuned(QuiltClassifier())),
+    "quilt": Method("QuiltClassifier, tunes itself", OnKernels(QuiltClassifier(), tuned=())),
     "late fusion": Method(
         "LateFusionClassifier, a kernel ridge machine per view, tunes itself",
-        SelfTuned(LateFusionClassifier()),
+        OnKernels(LateFusionClassifier(), tuned=()),
     ),
     "observed fraction": Method(
         "ObservedFractionMKLClassifier: uniform kernel, margins scaled by the observed fraction",

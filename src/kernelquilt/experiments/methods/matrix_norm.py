@@ -14,7 +14,7 @@ from kernelquilt.experiments.methods._recipes import (
     predictions,
     with_figures,
 )
-from kernelquilt.experiments.study.problems import Problem
+from kernelquilt.experiments.study.splits import Split
 from kernelquilt.mkl.norms.lp import LpMKLClassifier
 from kernelquilt.mkl.norms.matrix_norm import MatrixNormMKLClassifier
 from kernelquilt.mkl.path import path_fits
@@ -45,10 +45,10 @@ class ByValidation:
     classifier: Any
     candidates: Callable[[Tuning], Candidates]
 
-    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+    def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
         search = MKLSearchCV(self.classifier, self.candidates(tuning), cv=tuning.splitter)
-        return _with_exponents(from_search(search, problem.stacks, problem))
+        return _with_exponents(from_search(search, split.stacks, split))
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class ByTest:
     classifier: Any
     candidates: Callable[[Tuning], Candidates]
 
-    def __call__(self, problem: Problem, tuning: Tuning) -> Fitted:
+    def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
-        train, test = problem.stacks
+        train, test = split.stacks
         grid = list(ParameterGrid(self.candidates(tuning)))
         found = []
         for parameters, (model, seconds) in zip(
-            grid, path_fits(self.classifier, train, problem.y_train, grid, None), strict=True
+            grid, path_fits(self.classifier, train, split.y_train, grid, None), strict=True
         ):
             fitted = replace(predictions(model, test), parameters=parameters)
             found.append(with_figures(fitted, train_seconds=seconds))
-        best = max(found, key=lambda fitted: float((fitted.labels == problem.y_test).mean()))
+        best = max(found, key=lambda fitted: float((fitted.labels == split.y_test).mean()))
         solves = sum(fitted.n_solves or 0 for fitted in found)
         return _with_exponents(replace(best, n_solves=solves))
 

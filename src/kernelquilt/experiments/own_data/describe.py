@@ -211,52 +211,38 @@ def _suggestions(
     classes: dict[str, int] | None,
     association: Association | None,
 ) -> tuple[Suggestion, ...]:
-    found = []
-    if n_samples > MANY_SAMPLES:
-        found.append(
-            Suggestion(
-                "LateFusionClassifier()", f"fast; the quilt is slow with {n_samples} samples"
-            )
-        )
-    else:
-        found.append(
-            Suggestion("QuiltClassifier()", "the default: tunes itself, fills what is absent")
-        )
-        found.append(
-            Suggestion("LateFusionClassifier()", "a machine per view: fast, hard to break")
-        )
+    many = n_samples > MANY_SAMPLES
     complete = [view.name for view in views if view.n_present == n_samples]
-    if len(complete) >= 2:
-        found.append(
-            Suggestion(
-                "ObservedFractionMKLClassifier()",
-                f"{len(complete)} views are never absent ({quoted(complete)}): a plain sum of "
-                "kernels may do as well",
-            )
-        )
-    if classes and max(classes.values()) >= IMBALANCE * min(classes.values()):
-        found.append(
-            Suggestion(
-                'class_weight="balanced"', "classes differ in size; compare balanced accuracy"
-            )
-        )
-    if association is not None and association.found:
-        found.append(
-            Suggestion(
-                "QuiltClassifier(pattern=True)",
-                "learns from which views a sample has, if absence will depend on the class in new "
-                "samples too",
-            )
-        )
     cells = [view.name for view in views if view.n_missing_cells]
-    if cells:
-        found.append(
-            Suggestion(
-                "make_pipeline(ViewTransformer(SimpleImputer()), ...)",
-                f"single cells are missing in {quoted(cells)}",
-            )
-        )
-    return tuple(found)
+    sizes = list((classes or {"": 1}).values())
+    possible = [
+        (many, "LateFusionClassifier()", f"fast; the quilt is slow with {n_samples} samples"),
+        (not many, "QuiltClassifier()", "the default: tunes itself, fills what is absent"),
+        (not many, "LateFusionClassifier()", "a machine per view: fast, hard to break"),
+        (
+            len(complete) >= 2,
+            "ObservedFractionMKLClassifier()",
+            f"{len(complete)} views are never absent ({quoted(complete)}): a plain sum of kernels "
+            "may do as well",
+        ),
+        (
+            max(sizes) >= IMBALANCE * min(sizes),
+            'class_weight="balanced"',
+            "classes differ in size; compare balanced accuracy",
+        ),
+        (
+            association is not None and association.found,
+            "QuiltClassifier(pattern=True)",
+            "learns from which views a sample has, if absence will depend on the class in new "
+            "samples too",
+        ),
+        (
+            bool(cells),
+            "make_pipeline(ViewTransformer(SimpleImputer()), ...)",
+            f"single cells are missing in {quoted(cells)}",
+        ),
+    ]
+    return tuple(Suggestion(method, reason) for holds, method, reason in possible if holds)
 
 
 def _warnings(

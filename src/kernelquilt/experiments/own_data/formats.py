@@ -15,13 +15,14 @@ import numpy as np
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats
+from kernelquilt.experiments.errors import UserError
 
 LABELS = "y"  # where labels are looked for if nothing else is said
 _PREFIX = re.compile(r"(.+?)(?:__|:|\.).+")
 ViewPatterns = Mapping[str, Sequence[str]]
 
 
-class DataFileError(Exception):
+class DataFileError(UserError):
     """What is wrong with a data file, and what to do about it, in one line."""
 
 

@@ -24,9 +24,10 @@ from sklearn.metrics import (
 import kernelquilt
 from kernelquilt._typing import Array
 from kernelquilt.experiments.methods import METHODS, Fitted, ImpossibleError, Tuning
+from kernelquilt.experiments.plain import plain
 from kernelquilt.experiments.running.store import Row
-from kernelquilt.experiments.study.problems import Problem, seed_of
 from kernelquilt.experiments.study.protocol import Cell
+from kernelquilt.experiments.study.splits import Split, seed_of
 
 
 @cache
@@ -36,13 +37,13 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {p.__name__: p.__version__ for p in packages}
 
 
-def classify(cell: Cell, problem: Problem) -> Row:
-    """Run one method on a problem.
+def classify(cell: Cell, split: Split) -> Row:
+    """Run one method on a split.
 
     Parameters
     ----------
     cell : Cell
-    problem : Problem
+    split : Split
         Of this cell.
 
     Returns
@@ -55,7 +56,7 @@ def classify(cell: Cell, problem: Problem) -> Row:
     tuning = Tuning(grid, cell.study.folds, seed_of(cell, with_setting=False))
 
     def run() -> dict[str, Any]:
-        return _measured(METHODS[cell.method].recipe(problem, tuning), problem)
+        return _measured(METHODS[cell.method].recipe(split, tuning), split)
 
     return finished_row(cell, run)
 
@@ -101,13 +102,12 @@ def finished_row(cell: Cell, run: Callable[[], dict[str, Any]]) -> Row:
     )
 
 
-def _measured(fitted: Fitted, problem: Problem) -> dict[str, Any]:
-    figures = measures(problem.y_test, fitted.labels, fitted.scores, np.unique(problem.y_train))
-    figures["n_train"], figures["n_test"] = float(len(problem.y_train)), float(len(problem.y_test))
-    parameters = {name: _plain(value) for name, value in fitted.parameters.items()}
+def _measured(fitted: Fitted, split: Split) -> dict[str, Any]:
+    figures = measures(split.y_test, fitted.labels, fitted.scores, np.unique(split.y_train))
+    figures["n_train"], figures["n_test"] = float(len(split.y_train)), float(len(split.y_test))
     return {
         "figures": {**figures, **fitted.figures},
-        "parameters": parameters,
+        "parameters": plain(fitted.parameters),
         "n_solves": fitted.n_solves,
         "gap": fitted.gap,
     }
@@ -152,7 +152,3 @@ def _area(y: Array, scores: Array, classes: Array) -> float:
         return float(roc_auc_score(y == classes[1], scores[:, 1]))
     areas = [roc_auc_score(y == c, column) for c, column in zip(classes, scores.T, strict=True)]
     return float(np.mean(areas))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kernelquilt.experiments.errors import UserError
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cells (
     key TEXT PRIMARY KEY,
@@ -51,7 +53,7 @@ _BUSY_SECONDS = 60.0
 _JSON_FIELDS = ("figures", "parameters", "versions")
 
 
-class StoreError(Exception):
+class StoreError(UserError):
     """What went wrong with a store, in one line for the user."""
 
 

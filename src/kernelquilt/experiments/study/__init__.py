@@ -1,1 +1,1 @@
-"""What is run: protocols, data sets, problems."""
+"""What is run: protocols, data sets, splits."""

@@ -17,6 +17,7 @@ from itertools import product
 from typing import Any
 
 from kernelquilt import __version__
+from kernelquilt.experiments.errors import UserError
 
 PROTOCOLS = (
     "absent-mkl",
@@ -26,10 +27,11 @@ PROTOCOLS = (
     "kernel-completion",
     "quilt",
 )
-TASKS = ("classification", "completion")
+# the tasks, and what else than data, kernels and candidates their figures depend on
+DEPEND_ON: dict[str, tuple[str, ...]] = {"classification": (), "completion": ("metric",)}
 
 
-class ProtocolError(Exception):
+class ProtocolError(UserError):
     """What is wrong with a protocol, in one line for the user."""
 
 
@@ -81,7 +83,7 @@ class Study:
     diagnostics : list of str
         Those of them that read what a method must not read; shown, but compared with nothing.
     problem : dict
-        How kernels, masks and splits are made, see `kernelquilt.experiments.study.problems`.
+        How kernels, masks and splits are made, see `kernelquilt.experiments.study.splits`.
     grid : dict of str to list
         Candidates of the parameters; a method uses those that it has.
     folds : int
@@ -147,7 +149,7 @@ class Study:
         for what in ([d.name for d in datasets], study.settings, study.methods):
             if len(set(map(str, what))) < len(what):
                 raise ProtocolError(f"study {study.name!r} has something twice in {what}")
-        if study.task not in TASKS:
+        if study.task not in DEPEND_ON:
             raise ProtocolError(f"study {study.name!r} has the unknown task {study.task!r}")
         return study
 
@@ -171,9 +173,8 @@ class Study:
         The version of this package is part of it, because methods may change with it.
         """
         data = [dataset.name, dataset.file, dataset.options]
-        what = [__version__, self.task, self.problem, self.grid, self.folds, data]
-        if self.task == "completion":
-            what.append(self.metric)  # completers are tuned by it
+        own = [getattr(self, name) for name in DEPEND_ON[self.task]]
+        what = [__version__, self.task, self.problem, self.grid, self.folds, data, *own]
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
     def select(self, names: list[str] | None = None, methods: list[str] | None = None) -> "Study":
@@ -244,25 +245,28 @@ def load_protocol(name: str, *, quick: bool = False) -> list[Study]:
     -------
     studies : list of Study
     """
+    return [forms[quick] for forms in load_forms(name)]
+
+
+def load_forms(name: str) -> list[tuple[Study, Study]]:
+    """Return the full and the quick form of each study of a protocol."""
     if name not in PROTOCOLS:
         raise ProtocolError(f"there is no protocol {name!r}; there are {', '.join(PROTOCOLS)}")
     folder = files("kernelquilt.experiments.study") / "protocols"
-    text = (folder / f"{name}.toml").read_text("utf-8")
-    return parse_protocol(text, quick=quick)
+    return parse_protocol((folder / f"{name}.toml").read_text("utf-8"))
 
 
-def parse_protocol(text: str, *, quick: bool = False) -> list[Study]:
-    """Return the studies of a protocol in TOML, see `load_protocol`.
+def parse_protocol(text: str) -> list[tuple[Study, Study]]:
+    """Return the full and the quick form of each study of a protocol in TOML.
 
     Entries before the first study are defaults of all studies. A study may ``quick = {...}``
     replace entries in its quick form.
     """
     entries = tomllib.loads(text)
-    studies = entries.pop("study")
     found = []
-    for study in studies:
+    for study in entries.pop("study"):
         merged = {**entries, **study}
         shorter = merged.pop("quick", {})
         merged.setdefault("paper_settings", merged.get("settings", []))
-        found.append(Study.from_dict({**merged, **shorter} if quick else merged))
+        found.append((Study.from_dict(merged), Study.from_dict({**merged, **shorter})))
     return found

@@ -20,21 +20,23 @@ A data directory holds ``<name>.npz`` files with ``y`` and
 """
 
 import hashlib
+import io
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from kernelquilt._typing import Array, Indices
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
-from kernelquilt.experiments.study.protocol import DataSet
+from kernelquilt.experiments.errors import UserError
+from kernelquilt.experiments.study.protocol import DataSet, ProtocolError
 
 
-class DataMissingError(Exception):
+class DataMissingError(UserError):
     """A line that says which data are not there."""
 
 
@@ -48,11 +50,30 @@ class Source:
     y : ndarray of shape (n,)
     published : (train, test) or None
         Row numbers of the split that was published with the data.
+    digest : str
+        Of the file that they come from, if there is one.
     """
 
     data: Any
     y: Array
     published: tuple[Indices, Indices] | None = None
+    digest: str = ""
+
+
+class Archive(dict[str, Any]):
+    """The arrays of a data file by name, and a digest of the file."""
+
+    digest: str = ""
+
+
+class Load(Protocol):
+    """Where the data sets of a study come from."""
+
+    def __call__(self, dataset: DataSet) -> Source:
+        """Return the samples of a data set, or raise `DataMissingError`."""
+
+    def archive(self, dataset: DataSet) -> Archive:
+        """Return the arrays of a data set as they are, or raise `DataMissingError`."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +87,19 @@ class UserSource:
         """Return the data."""
         return Source(self.views, self.y)
 
+    def archive(self, dataset: DataSet) -> Archive:
+        """Refuse: there are views, not arrays of kernels."""
+        raise ProtocolError("completion needs kernels of a data directory")
+
 
 @dataclass(frozen=True)
 class DataDirectory:
-    """A directory of ``.npz`` files."""
+    """A directory of ``.npz`` files; one that does not change is read once."""
 
     path: Path
+    _archives: dict[tuple[str, int, int], Archive] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __call__(self, dataset: DataSet) -> Source:
         """Read a data set.
@@ -81,38 +109,41 @@ class DataDirectory:
         DataMissingError
             If the file is not there or cannot be read.
         """
-        with self.open(dataset) as stored:
-            try:
-                return _read(stored, dataset.options)
-            except KeyError as error:
-                raise DataMissingError(
-                    f"{dataset.name}: {dataset.filename} has no entry {error}"
-                ) from error
+        try:
+            return _source(self.archive(dataset), dataset.options)
+        except KeyError as error:
+            raise DataMissingError(
+                f"{dataset.name}: {dataset.filename} has no entry {error}"
+            ) from error
 
-    def fingerprint(self, dataset: DataSet) -> str:
-        """Return a digest of the file of a data set, nothing if it has none."""
-        path = Path(self.path) / dataset.filename
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    def open(self, dataset: DataSet) -> Any:
-        """Return the open archive of a data set."""
+    def archive(self, dataset: DataSet) -> Archive:
+        """Return the arrays of the file of a data set; raises as a call does."""
         path = Path(self.path) / dataset.filename
         if not path.is_file():
             raise DataMissingError(
                 f"{dataset.name}: skipped, the data directory has no {path.name}"
             )
-        try:
-            return np.load(path, allow_pickle=False)
-        except (ValueError, OSError, zipfile.BadZipFile) as error:
-            raise DataMissingError(
-                f"{dataset.name}: {path.name} cannot be read: {error}"
-            ) from error
+        state = path.stat()
+        key = path.name, state.st_mtime_ns, state.st_size
+        if key not in self._archives:
+            try:
+                self._archives[key] = _read(path)
+            except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+                raise DataMissingError(
+                    f"{dataset.name}: {path.name} cannot be read: {error}"
+                ) from error
+        return self._archives[key]
 
 
-def _read(stored: Mapping[str, Any], options: Mapping[str, Any]) -> Source:
+def _read(path: Path) -> Archive:
+    content = path.read_bytes()
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        archive = Archive(stored)
+    archive.digest = hashlib.sha256(content).hexdigest()
+    return archive
+
+
+def _source(stored: Archive, options: Mapping[str, Any]) -> Source:
     y = np.asarray(stored[options.get("labels", "y")])
     kept = _kept_rows(stored, y, options)
     published = None
@@ -120,14 +151,15 @@ def _read(stored: Mapping[str, Any], options: Mapping[str, Any]) -> Source:
         train, test = (_positions(stored[key], kept) for key in ("train_idx", "test_idx"))
         published = train, test
     if "K" in stored:
-        return Source(KernelStack(np.asarray(stored["K"], float))[kept], y[kept], published)
+        kernels = KernelStack(np.asarray(stored["K"], float))[kept]
+        return Source(kernels, y[kept], published, stored.digest)
     blocks = _blocks(stored, options)
     roots = options.get("roots", [])
     for name in blocks if roots is True else roots:
         blocks[name] = np.sqrt(blocks[name])
     views = {name: blocks[name][kept] for name in options.get("views", blocks)}
     observed = np.column_stack([~np.isnan(block).all(axis=1) for block in views.values()])
-    return Source(MultiView(views, observed), y[kept], published)
+    return Source(MultiView(views, observed), y[kept], published, stored.digest)
 
 
 def _kept_rows(stored: Mapping[str, Any], y: Array, options: Mapping[str, Any]) -> Indices:

@@ -54,14 +54,14 @@ from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
-from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.solution import Options, Solution, Start, Step, Work
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.mkl.absent.max_min import max_min_margin
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import BinaryProblem
+from kernelquilt.mkl.multiclass import BinaryProblem, gathered
 
 FORMULATIONS = {"exact", "shared_coef", "max_min"}
 
@@ -116,11 +116,9 @@ def solve_convex_absent_mkl(
     patterns = observed[used].astype(np.float64)
     if formulation == "exact":
         polytope = Polytope(patterns)
-        machine = StackSVM(K, y, np.ones(len(y)), np.where(observed.any(axis=1), C, 0.0))
-        solution = newton(
-            machine, polytope, tol=tol, max_iter=max_iter,
-            weights=weights, dual_coef=dual_coef, on_step=on_step,
-        )  # fmt: skip
+        svm = WeightedSVM.with_margins(K, y, np.where(observed.any(axis=1), C, 0.0))
+        options = Options(tol, max_iter, Start(weights, dual_coef), on_step)
+        solution = newton(svm, polytope, options)
         return replace(solution, simplex_weights=_simplex_weights(polytope, solution))
     if len(used) < len(y):
         K = np.ascontiguousarray(K[:, used][:, :, used])
@@ -128,10 +126,8 @@ def solve_convex_absent_mkl(
     if formulation == "max_min":
         return _solve_max_min(K, y, C, used, observed, polytope, tol)
     seen = np.ones_like(observed) if _leaky else observed
-    return _solve_shared_coef(
-        K, y, C, used, observed, seen, polytope,
-        tol=tol, max_iter=max_iter, on_step=on_step,
-    )  # fmt: skip
+    options = Options(tol, max_iter, on_step=on_step)
+    return _solve_shared_coef(K, y, C, used, observed, seen, polytope, options)
 
 
 def _simplex_weights(polytope: Polytope, solution: Solution) -> Floats:
@@ -150,14 +146,14 @@ def _solve_shared_coef(
     observed: Bools,
     seen: Bools,
     polytope: Polytope,
-    **limits: Any,
+    options: Options,
 ) -> Solution:
     """Solve Eq. (31) on the samples used; `seen` (n, M) says where its coefficients count."""
     allowed = polytope.allowed
-    machine = SharedCoefSVM(K[allowed], observed[np.ix_(used, allowed)], y[used], C[used])
-    inner = newton(machine, Polytope(polytope.A[:, allowed], can_vanish=False), **limits)
+    svm = SharedCoefSVM(K[allowed], observed[np.ix_(used, allowed)], y[used], C[used])
+    inner = newton(svm, Polytope(polytope.A[:, allowed], can_vanish=False), options)
     coef = np.zeros((len(allowed), len(y)))
-    alpha = machine.coefficients(inner.weights, inner.dual_coef)
+    alpha = svm.coefficients(inner.weights, inner.dual_coef)
     coef[np.ix_(allowed, used)] = seen[np.ix_(used, allowed)].T * alpha
     gamma = np.zeros(len(allowed))
     gamma[allowed] = _simplex_weights(Polytope(polytope.A[:, allowed]), inner)
@@ -193,7 +189,7 @@ def _solve_max_min(
         dual_bound=point.bound,
         tol=tol,
         n_iter=point.n_iter,
-        n_solves=0,
+        work=Work(),
         history=(Step(point.primal, point.primal - point.bound, 0),),
         simplex_weights=(point.norms if total > 0.0 else polytope.start()) / (total or 1.0),
     )
@@ -305,28 +301,23 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         return solve_convex_absent_mkl(
             problem.K,
             problem.y,
-            observed=problem.observed,
+            problem.observed,
             C=problem.C,
             formulation=self.formulation,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            weights=problem.start.weights,
-            dual_coef=problem.start.dual_coef,
-            on_step=on_step,
+            **options.keywords("weights", "dual_coef"),
         )
 
     def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
-        gamma = np.array([solution.simplex_weights for solution in solutions])
-        self.simplex_weights_ = gamma[0] if len(solutions) == 1 else gamma
+        self.simplex_weights_ = gathered(solutions, "simplex_weights")
         if self.formulation != "exact":
-            coef = np.array([solution.dual_coef for solution in solutions])
-            self.dual_coef_ = coef[0] if len(solutions) == 1 else coef
-            self.n_support_ = np.count_nonzero(coef.any(axis=1), axis=1)
+            self.dual_coef_ = gathered(solutions, "dual_coef")
+            used = np.array([solution.dual_coef.any(axis=0) for solution in solutions])
+            self.n_support_ = np.count_nonzero(used, axis=1)
 
     def _scores(self, rows: Any) -> Floats:
         if self.formulation == "exact":
@@ -334,7 +325,7 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         coef = self.dual_coef_.reshape(len(self.intercept_), *self.dual_coef_.shape[-2:])
         needed = np.asarray(coef.any(axis=(0, 2)))
         scores = np.tile(self.intercept_, (len(rows), 1))
-        kernels = self._kernels_of(rows, needed)
+        kernels = self.input_.kernels(rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
             scores += kernel @ coef[:, m].T
         return scores

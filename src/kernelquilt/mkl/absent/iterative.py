@@ -43,14 +43,14 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.combined_kernel import quadratic_forms
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     MARGIN_FLOOR,
     ROUNDING,
-    NormMarginsClassifier,
     OuterLoop,
+    OuterLoopClassifier,
     observed_share,
     taking_part,
 )
@@ -75,14 +75,8 @@ def solve_iterative_absent_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    observed : ndarray of shape (n, M), bool
-        True where a kernel observes a sample.
-    C : float or ndarray of shape (n,), default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
+    K, y, observed, C
+        As in `solve_convex_absent_mkl`.
     tol : float, default=1e-3
         Relative duality gap of each MKL problem.
     outer_tol : float, default=1e-3
@@ -102,13 +96,20 @@ def solve_iterative_absent_mkl(
     C, used, allowed = taking_part(C, observed)
     margins = np.ones(len(y))
     weights: Floats | None = None
-    loop = OuterLoop(on_step)
+    loop = OuterLoop(Options(outer_tol, max_iter, on_step=on_step))
     while True:
         inner = solve_simple_mkl(
-            K, y, C=C, margins=margins, allowed=allowed, tol=tol, max_iter=INNER_MAX_ITER,
-            weights=weights, dual_coef=dual_coef,
-        )  # fmt: skip
-        loop.spend(inner)
+            K,
+            y,
+            C=C,
+            margins=margins,
+            allowed=allowed,
+            tol=tol,
+            max_iter=INNER_MAX_ITER,
+            weights=weights,
+            dual_coef=dual_coef,
+        )
+        loop.work += inner.work
         loop.record(inner)
         norms = inner.weights * np.sqrt(np.maximum(quadratic_forms(K, inner.dual_coef), 0.0))
         share = np.maximum(observed_share(observed, norms), MARGIN_FLOOR)
@@ -116,12 +117,12 @@ def solve_iterative_absent_mkl(
         change = np.inf if weights is None else float(np.abs(inner.weights - weights).max())
         if np.abs(updated - margins).max() <= ROUNDING:
             change = 0.0
-        if change <= outer_tol or len(loop.history) >= max_iter:
-            return loop.solution(inner, margins, change, outer_tol)
+        if loop.ends(change):
+            return loop.solution(inner, margins, change)
         margins, weights, dual_coef = updated, inner.weights, inner.dual_coef
 
 
-class IterativeAbsentMKLClassifier(NormMarginsClassifier):
+class IterativeAbsentMKLClassifier(OuterLoopClassifier):
     """MKL whose margins are measured by the learned norms of the views that a sample has (I-AMKL).
 
     Asks less margin of a sample the less its views matter to the decision. Use it to compare with
@@ -218,16 +219,13 @@ class IterativeAbsentMKLClassifier(NormMarginsClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         # a start from other weights ends elsewhere within tol, and the loop goes on from there
         return solve_iterative_absent_mkl(
             problem.K,
             problem.y,
             problem.observed,
             C=problem.C,
-            tol=self.tol,
             outer_tol=self.outer_tol,
-            max_iter=self.max_iter,
-            dual_coef=problem.start.dual_coef,
-            on_step=on_step,
+            **options.keywords("dual_coef"),
         )

@@ -6,8 +6,6 @@ kept at `MARGIN_FLOOR` or above: a sample that has none of the kernels that matt
 the bound C / 0 of its dual.
 """
 
-import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -15,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.core.solution import Solution, Step, warn_unless_settled
+from kernelquilt.core.solution import Options, Solution, Step, Work, warn_unless_settled
 from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.multiclass import gathered
 
 MARGIN_FLOOR = 1e-3
 INNER_MAX_ITER = 200  # cap on the SVM solves of one convex problem
@@ -74,43 +74,39 @@ class OuterLoop:
 
     Parameters
     ----------
-    on_step : callable or None
-        Called with the :class:`~kernelquilt.core.solution.Step` of every convex problem.
+    options : Options
+        Change at which to stop, cap on the convex problems, and whom to tell of each of them.
+
+    Attributes
+    ----------
+    work : Work
+        What all convex problems have cost.
     """
 
-    def __init__(self, on_step: Callable[[Step], None] | None) -> None:
-        self.on_step = on_step
+    def __init__(self, options: Options) -> None:
+        self.options = options
         self.history: list[Step] = []
-        self.n_solves = 0
-        self.n_smo_iter = 0
-        self.n_passes = 0.0
-
-    def spend(self, inner: Solution) -> None:
-        """Count what a convex problem has cost."""
-        self.n_solves += inner.n_solves
-        self.n_smo_iter += inner.n_smo_iter
-        self.n_passes += inner.n_passes
+        self.work = Work()
 
     def record(self, inner: Solution) -> None:
-        """Make a convex problem, already counted, an iteration of the loop."""
-        self.history.append(Step(inner.objective, inner.duality_gap, self.n_solves))
-        if self.on_step is not None:
-            self.on_step(self.history[-1])
+        """Make a convex problem, whose work is already counted, an iteration of the loop."""
+        self.history.append(Step(inner.objective, inner.duality_gap, self.work.n_solves))
+        self.options.report(self.history[-1])
 
-    def solution(
-        self, inner: Solution, margins: Floats, change: float, outer_tol: float
-    ) -> Solution:
-        """Return the solution of the last convex problem with the counts of the whole loop."""
+    def ends(self, change: float) -> bool:
+        """Return whether a change is small enough, or the cap reached."""
+        return change <= self.options.tol or len(self.history) >= self.options.max_iter
+
+    def solution(self, inner: Solution, margins: Floats, change: float) -> Solution:
+        """Return the solution of the last convex problem with the work of the whole loop."""
         return replace(
             inner,
             n_iter=len(self.history),
-            n_solves=self.n_solves,
-            n_smo_iter=self.n_smo_iter,
-            n_passes=self.n_passes,
+            work=self.work,
             history=tuple(self.history),
             margins=margins,
             outer_change=change,
-            outer_tol=outer_tol,
+            outer_tol=self.options.tol,
         )
 
 
@@ -124,34 +120,23 @@ class OuterLoopClassifier(BaseMKLClassifier):
     }
 
     _change: ClassVar[str]  # what is compared with outer_tol
-    _remedy: ClassVar[str]  # what to do if it stays above
-
-    def _store(self, solutions: list[Solution]) -> None:
-        super()._store(solutions)
-        margins = np.array([solution.margins for solution in solutions])
-        self.margins_ = margins[0] if len(solutions) == 1 else margins
-        self._warn_of_margins(margins)
-        warn_unless_settled(type(self).__name__, solutions, self._change, self._remedy)
-
-    def _warn_of_margins(self, margins: Floats) -> None:
-        """Say so where the margins, (n_problems, n), are not those that the method asks for."""
-
-
-class NormMarginsClassifier(OuterLoopClassifier):
-    """Base of the classifiers whose margins follow the learned norms of the kernels."""
-
-    _remedy = (
+    _remedy: ClassVar[str] = (
         "the alternation need not converge: raise max_iter or outer_tol, or use "
         "PenalizedAbsentMKLClassifier"
     )
 
+    def _store(self, solutions: list[Solution]) -> None:
+        super()._store(solutions)
+        self.margins_ = gathered(solutions, "margins")
+        self._warn_of_margins(np.atleast_2d(self.margins_))
+        warn_unless_settled(type(self).__name__, solutions, self._change, self._remedy)
+
     def _warn_of_margins(self, margins: Floats) -> None:
+        """Say so where the margins, (n_problems, n), are not those that the method asks for."""
         floored = np.any(margins <= MARGIN_FLOOR, axis=0)
         if floored.any():
-            warnings.warn(
+            warn_user(
                 f"{floored.sum()} of {margins.shape[1]} training samples have next to none of the "
                 f"kernels with weight; their margin was raised to {MARGIN_FLOOR:g}, which lets "
-                "them dominate the fit; PenalizedAbsentMKLClassifier does not have this problem",
-                UserWarning,
-                stacklevel=5,
+                "them dominate the fit; PenalizedAbsentMKLClassifier does not have this problem"
             )

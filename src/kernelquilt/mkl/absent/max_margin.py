@@ -34,20 +34,21 @@ References
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution, Step, Work
 from kernelquilt.core.svm.combined_kernel import diagonals, quadratic_forms
 from kernelquilt.core.svm.smo import clearly_negative
-from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.mkl.absent.margin_loop import (
     MARGIN_FLOOR,
-    NormMarginsClassifier,
     OuterLoop,
+    OuterLoopClassifier,
     observed_share,
     taking_part,
 )
@@ -71,14 +72,8 @@ def solve_max_margin_absent(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    observed : ndarray of shape (n, M), bool
-        True where a kernel observes a sample.
-    C : float or ndarray of shape (n,), default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
+    K, y, observed, C
+        As in `solve_convex_absent_mkl`.
     tol : float, default=1e-3
         Relative duality gap of each SVM.
     outer_tol : float, default=1e-3
@@ -99,13 +94,14 @@ def solve_max_margin_absent(
     total = K.sum(axis=0, dtype=np.float64)[np.newaxis]
     diag = diagonals(K)
     margins = np.ones(len(y))
-    loop = OuterLoop(on_step)
-    loop.n_passes = 1.0
+    loop = OuterLoop(Options(outer_tol, max_iter, on_step=on_step))
+    loop.work = Work(n_passes=1.0)
     while True:
-        machine = StackSVM(total, y, margins, C / margins)
-        point = machine.solve(np.ones(1), dual_coef, tol)
+        svm = WeightedSVM(total, y, margins, C / margins)
+        point = svm.solve(np.ones(1), dual_coef, tol)
         dual_coef = point.b[0]
         q = quadratic_forms(K, dual_coef)
+        n_passes = svm.work.n_passes / len(K) + np.count_nonzero(dual_coef) / len(y)
         inner = Solution(
             weights=allowed.astype(np.float64),
             dual_coef=dual_coef,
@@ -113,21 +109,20 @@ def solve_max_margin_absent(
             objective=point.primal,
             dual_bound=point.dual,
             tol=tol,
-            n_smo_iter=machine.n_smo_iter,
-            n_passes=machine.n_passes / len(K) + np.count_nonzero(dual_coef) / len(y),
+            work=replace(svm.work, n_passes=n_passes),
             indefinite=clearly_negative(q, dual_coef, diag),
         )
-        loop.spend(inner)
+        loop.work += inner.work
         loop.record(inner)
         share = np.sqrt(observed_share(observed, np.maximum(q, 0.0)))
         updated = np.where(used, np.maximum(share, MARGIN_FLOOR), 1.0)
         change = float(np.abs(updated - margins).max())
-        if change <= outer_tol or len(loop.history) >= max_iter:
-            return loop.solution(inner, margins, change, outer_tol)
+        if loop.ends(change):
+            return loop.solution(inner, margins, change)
         margins = updated
 
 
-class MaxMarginAbsentClassifier(NormMarginsClassifier):
+class MaxMarginAbsentClassifier(OuterLoopClassifier):
     """SVM on the sum of the kernels with margins in the subspace that a sample has (MMAF).
 
     No weights are learned: the sum of all kernels decides, and a sample that lacks much of what
@@ -239,15 +234,12 @@ class MaxMarginAbsentClassifier(NormMarginsClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         return solve_max_margin_absent(
             problem.K,
             problem.y,
             problem.observed,
             C=problem.C,
-            tol=self.tol,
             outer_tol=self.outer_tol,
-            max_iter=self.max_iter,
-            dual_coef=problem.start.dual_coef,
-            on_step=on_step,
+            **options.keywords("dual_coef"),
         )

@@ -57,7 +57,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.combined_kernel import combined_product
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
@@ -109,14 +109,8 @@ def solve_penalized_absent_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    observed : ndarray of shape (n, M), bool
-        True where a kernel observes a sample; at least one for samples that are not left out.
-    C : float or ndarray of shape (n,), default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
+    K, y, observed, C
+        As in `solve_convex_absent_mkl`; samples without any kernel are left out.
     lam : float, default=1.0
         Penalty on margins that are off.
     tau0 : {"observed", "ones"}, default="observed"
@@ -143,21 +137,28 @@ def solve_penalized_absent_mkl(
     sample_weight = used.astype(np.float64) if sample_weight is None else sample_weight
     fraction = np.where(used, observed[:, allowed].mean(axis=1), 1.0)
     margins = fraction if tau0 == "observed" else np.ones(len(y))
-    loop = OuterLoop(on_step)
+    loop = OuterLoop(Options(outer_tol, max_iter, on_step=on_step))
     last: tuple[Solution, Floats] | None = None
     while True:
         kappa = penalty_factor(margins, fraction, int(allowed.sum()), lam, sample_weight)
         inner = solve_simple_mkl(
-            K, y, C=C / kappa, margins=margins, allowed=allowed, tol=tol, max_iter=INNER_MAX_ITER,
-            weights=weights, dual_coef=dual_coef,
-        )  # fmt: skip
-        loop.spend(inner)
+            K,
+            y,
+            C=C / kappa,
+            margins=margins,
+            allowed=allowed,
+            tol=tol,
+            max_iter=INNER_MAX_ITER,
+            weights=weights,
+            dual_coef=dual_coef,
+        )
+        loop.work += inner.work
         inner = replace(
             inner, objective=kappa * inner.objective, dual_bound=kappa * inner.dual_bound
         )
         change = np.inf if last is None else 1.0 - inner.objective / last[0].objective
         if last is not None and change < 0.0:  # what there is to gain is below the inner tolerance
-            return loop.solution(*last, 0.0, outer_tol)
+            return loop.solution(*last, 0.0)
         loop.record(inner)
         last = inner, margins
         weights, dual_coef = inner.weights, inner.dual_coef
@@ -165,8 +166,8 @@ def solve_penalized_absent_mkl(
         updated = np.where(used, tau_step(u, np.minimum(1.0, u / margins), fraction), 1.0)
         if np.abs(updated - margins).max() <= ROUNDING:
             change = 0.0
-        if change <= outer_tol or len(loop.history) >= max_iter:
-            return loop.solution(inner, margins, change, outer_tol)
+        if loop.ends(change):
+            return loop.solution(inner, margins, change)
         margins = updated
 
 
@@ -283,7 +284,12 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _warn_of_margins(self, margins: Floats) -> None:
+        """Margins are penalised here, and never raised."""
+
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
+        # where a loop goes on from the result, the start must not change it
+        start = ("weights", "dual_coef") if self.tau0 == "observed" else ("dual_coef",)
         return solve_penalized_absent_mkl(
             problem.K,
             problem.y,
@@ -292,11 +298,6 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
             lam=self.lam,
             tau0=self.tau0,
             sample_weight=problem.sample_weight,
-            tol=self.tol,
             outer_tol=self.outer_tol,
-            max_iter=self.max_iter,
-            # where a loop goes on from the result, the start must not change it
-            weights=problem.start.weights if self.tau0 == "observed" else None,
-            dual_coef=problem.start.dual_coef,
-            on_step=on_step,
+            **options.keywords(*start),
         )

@@ -1,6 +1,6 @@
 r"""The SVM of convex absent MKL with one coefficient per sample for all kernels.
 
-For weights ``d > 0`` the machine solves Eq. (31) of the paper with its weights eliminated,
+For weights ``d > 0`` it solves Eq. (31) of the paper with its weights eliminated,
 
 .. math:: F(d) = \min_{\alpha, b_0} \; \tfrac12 \alpha' M(d) \alpha
           + \sum_i C_i \max(0, 1 - y_i ((A \alpha)_i + b_0)), \qquad
@@ -27,9 +27,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from kernelquilt._typing import Bools, Floats, Numbers
+from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.combined_kernel import diagonals
 from kernelquilt.core.svm.smo import bias, duality_gap, may_move, signed_bounds, solve_svm
-from kernelquilt.core.svm.weighted_svm import INNER_SHARE, Point, response
+from kernelquilt.core.svm.weighted_svm import INNER_SHARE, SVMPoint, response
 
 JITTER = 1e-10  # epsilon in units of the mean diagonal of a kernel
 MAX_RAISES = 6
@@ -56,27 +57,24 @@ class SharedCoefSVM:
         self.U = U
         self.lower, self.upper = signed_bounds(y, U)
         self.diag = diagonals(K)
-        self.n_solves = 0
-        self.n_smo_iter = 0
-        self.n_passes = 1.0
+        self.work = Work(n_passes=1.0)
         self.A = np.zeros(K.shape[1:])
         for p, kernel in enumerate(K):
             self.A += observed[:, [p]] * kernel
         sizes = self.diag.mean(axis=1)
         self.epsilon = JITTER * np.maximum(sizes, JITTER * (float(sizes.max()) or 1.0))
 
-    def solve(self, weights: Floats, start: Point | Floats | None, tol: float) -> Point:
-        """Solve for one weight vector (M,) without zeros; see `StackSVM.solve`."""
+    def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
+        """Solve for one weight vector (M,) without zeros; see `WeightedSVM.solve`."""
         self._factorise(weights)
-        before = start.b[0] if isinstance(start, Point) else start
+        before = start.b[0] if isinstance(start, SVMPoint) else start
         svm = solve_svm(
             self._gram, self.y, 1.0, self.U, tol=INNER_SHARE * tol, exact=True, dual_coef=before
         )
-        self.n_solves += 1
-        self.n_smo_iter += svm.n_iter
+        self.work += Work(1, svm.n_iter)
         return self._point(weights, svm.dual_coef)
 
-    def _point(self, weights: Floats, b: Floats) -> Point:
+    def _point(self, weights: Floats, b: Floats) -> SVMPoint:
         """Measure both objectives at b, with the factors of the weights at hand."""
         alpha = self._alpha(b)
         products = (self.K @ alpha + np.outer(self.epsilon, alpha)) / weights[:, None] ** 2
@@ -86,12 +84,12 @@ class SharedCoefSVM:
         f = self.y - self._gram @ b
         intercept = bias(b, f, self.lower, self.upper)
         primal = dual + duality_gap(self.y, self.U, b, f, intercept)
-        self.n_passes += 2.0
-        return Point(
+        self.work += Work(n_passes=2.0)
+        return SVMPoint(
             weights, b[None], products[None], q, linear, np.array([intercept]), dual, primal
         )
 
-    def hessian(self, point: Point) -> Floats:
+    def hessian(self, point: SVMPoint) -> Floats:
         r"""Return the second derivatives of F, shape (M, M).
 
         With :math:`v_p = R_p \alpha / d_p^2` they are, at fixed duals,

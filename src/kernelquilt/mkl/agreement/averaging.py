@@ -1,7 +1,7 @@
-"""What classifiers share in which every view has a function of its own, and their mean decides."""
+"""Classifiers in which every view has a function of its own, and their mean decides."""
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +9,14 @@ from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.solution import Solution
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import Prepared
+
+Outputs = Callable[[Any, Any, Bools], Iterator[Floats]]
+
+CONSTRAINTS: dict[str, Any] = {
+    name: allowed
+    for name, allowed in BaseMKLClassifier._parameter_constraints.items()
+    if name != "C"
+}
 
 
 def check_penalties(c: Any, lam: Any, n_kernels: int) -> Floats:
@@ -26,6 +34,44 @@ def check_penalties(c: Any, lam: Any, n_kernels: int) -> Floats:
     return np.broadcast_to(penalties, n_kernels).copy()
 
 
+def sample_penalties(model: BaseMKLClassifier, data: Prepared) -> Floats:
+    """Return the weights of the samples (n,), with those of their classes."""
+    return data.labels.factors(model.class_weight) * data.labels.weight
+
+
+def store_functions(model: Any, solutions: list[Solution]) -> None:
+    """Keep the functions of the views, of solutions with `view_intercepts`."""
+    model.dual_coef_ = np.array([solution.dual_coef for solution in solutions])
+    model.view_intercepts_ = np.array([solution.view_intercepts for solution in solutions])
+    model.n_support_ = np.count_nonzero(model.dual_coef_.any(axis=1), axis=1)
+
+
+def kernel_outputs(model: Any, rows: Any, needed: Bools) -> Iterator[Floats]:
+    """Yield the outputs (n_rows, n_problems) of the needed views without their biases."""
+    kernels = model.input_.kernels(rows, needed)
+    for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
+        yield kernel @ model.dual_coef_[:, m].T
+
+
+def linear_outputs(model: Any, rows: Any, needed: Bools) -> Iterator[Floats]:
+    """Yield the same of linear functions of the columns, `coef_`."""
+    return (rows[rows.names[m]] @ model.coef_[m].T for m in np.flatnonzero(needed))
+
+
+def mean_scores(model: Any, rows: Any, outputs: Outputs = kernel_outputs) -> Floats:
+    """Return the mean (n_rows, n_problems) of the functions of the views that samples have."""
+    trained = np.atleast_2d(model.weights_) > 0
+    needed = np.asarray(trained.any(axis=0))
+    observed = model.input_.observed_of(rows)
+    total = np.zeros((len(rows), len(trained)))
+    counts = np.zeros(total.shape)
+    for m, output in zip(np.flatnonzero(needed), outputs(model, rows, needed), strict=True):
+        counted = observed[:, m, None] & trained[:, m]
+        total += np.where(counted, output + model.view_intercepts_[:, m], 0.0)
+        counts += counted
+    return np.where(counts > 0, total / np.maximum(counts, 1.0), model.intercept_)
+
+
 class ViewAverageClassifier(BaseMKLClassifier):
     """Base of the classifiers that average the outputs of the views that a sample has.
 
@@ -35,36 +81,14 @@ class ViewAverageClassifier(BaseMKLClassifier):
 
     _penalty = "c"
     _same_weights_for_all = False
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        name: allowed
-        for name, allowed in BaseMKLClassifier._parameter_constraints.items()
-        if name != "C"
-    }
+    _parameter_constraints = CONSTRAINTS
 
     def _penalties(self, data: Prepared) -> Floats:
-        return self._class_factors(data) * data.sample_weight
+        return sample_penalties(self, data)
 
     def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
-        self.dual_coef_ = np.array([solution.dual_coef for solution in solutions])
-        self.view_intercepts_ = np.array([solution.view_intercepts for solution in solutions])
-        self.n_support_ = np.count_nonzero(self.dual_coef_.any(axis=1), axis=1)
+        store_functions(self, solutions)
 
     def _scores(self, rows: Any) -> Floats:
-        trained = np.atleast_2d(self.weights_) > 0
-        needed = np.asarray(trained.any(axis=0))
-        views = self.view_kernels_
-        observed = rows.observed if views is None else views.kernel_observed(rows)
-        total = np.zeros((len(rows), len(trained)))
-        counts = np.zeros(total.shape)
-        for m, outputs in zip(np.flatnonzero(needed), self._outputs(rows, needed), strict=True):
-            counted = observed[:, m, None] & trained[:, m]
-            total += np.where(counted, outputs + self.view_intercepts_[:, m], 0.0)
-            counts += counted
-        return np.where(counts > 0, total / np.maximum(counts, 1.0), self.intercept_)
-
-    def _outputs(self, rows: Any, needed: Bools) -> Iterator[Floats]:
-        """Yield the outputs (n_rows, n_problems) of the needed views without their biases."""
-        kernels = self._kernels_of(rows, needed)
-        for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
-            yield kernel @ self.dual_coef_[:, m].T
+        return mean_scores(self, rows)

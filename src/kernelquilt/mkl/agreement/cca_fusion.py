@@ -1,27 +1,23 @@
 """Classifiers on the components of NmCCA: of all views side by side, or by a vote of the views."""
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import quoted, unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats
-from kernelquilt.data.stack import KernelStack, as_stack
-from kernelquilt.data.validation import check_alignment, validate_views
+from kernelquilt.data.labels import check_labels, classes_of, weights_of_seen
 from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.inputs import check_samples, fit_input, input_tags
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.nmcca import NmCCA
-from kernelquilt.mkl.doors import DecidesByScores
 
 
-class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
+class CCAFusion(ClassifierMixin, BaseEstimator):
     """Classifier on the components of NmCCA, of all views together or by a vote of the views.
 
     Kernels, their explicit features (`EmpiricalKernelMap`), components (`NmCCA`), classifier: with
@@ -50,6 +46,8 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
+    input_ : KernelInput
+        What is held of the training samples.
     map_ : EmpiricalKernelMap or None
         From kernels to features.
     cca_ : NmCCA
@@ -109,15 +107,22 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         with unchanged_on_error(self):
-            data = self._check_training_data(X)
-            y = self._check_labels(data, y)
-            self.classes_ = np.unique(y)
-            self.map_ = self._new_map(data)
-            if self.map_ is not None:
-                self.map_.fit(data)
+            data = check_samples(self, X)
+            labels = check_labels(self, data, y)
+            self.classes_, codes = labels.classes, labels.codes
+            y = self.classes_[codes]
+            if self.kernels is None and isinstance(data, MultiView):
+                self.map_ = None
+                self.input_ = fit_input(self, data, None, kernels="linear")
+                self.input_.keep_only([])
+            else:
+                of_views = isinstance(data, MultiView)
+                self.map_ = EmpiricalKernelMap(kernels=self.kernels if of_views else None).fit(data)
+                self.input_ = self.map_.input_
             features = self._features(data)
             self.cca_ = NmCCA(self.n_components, eps=self.eps).fit(features)
-            self.scale_ = float(np.sqrt(_count_with_views(features)))
+            weight = weights_of_seen(labels.weight, features.observed)
+            self.scale_ = float(np.sqrt(np.count_nonzero(weight)))
             self.estimators_ = {}
             for name, (Z, present) in self._blocks(features).items():
                 if len(np.unique(y[present])) > 1:
@@ -127,8 +132,7 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
                     f"none of the {len(features.names)} views {quoted(features.names)} is "
                     f"observed for samples of two classes, among {len(data)} samples"
                 )
-            counts = np.array([np.count_nonzero(y == label) for label in self.classes_])
-            self.class_prior_ = counts / counts.sum()
+            self.class_prior_ = np.bincount(codes) / len(codes)
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -146,7 +150,7 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
             itself where there is one for all views.
         """
         check_is_fitted(self, "estimators_")
-        data = self._check_rows(X)
+        data = self.input_.rows(self, X)
         blocks = self._blocks(self._features(data))
         n_classes = len(self.classes_)
         if self.fusion == "concatenate":
@@ -154,6 +158,21 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
         else:
             scores = self._votes(blocks, len(data))
         return scores[:, 1] - scores[:, 0] if n_classes == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `decision_function`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        return classes_of(self.decision_function(X), self.classes_)
 
     def _features(self, data: Any) -> MultiView:
         made: MultiView = data if self.map_ is None else self.map_.transform(data)
@@ -200,67 +219,5 @@ class CCAFusion(DecidesByScores, ClassifierMixin, BaseEstimator):
     def _new_estimator(self) -> Any:
         return MHKSClassifier(kernels="linear") if self.estimator is None else clone(self.estimator)
 
-    def _new_map(self, data: MultiView | KernelStack) -> EmpiricalKernelMap | None:
-        if isinstance(data, KernelStack):
-            return EmpiricalKernelMap()
-        return None if self.kernels is None else EmpiricalKernelMap(kernels=self.kernels)
-
-    def _check_training_data(self, X: Any) -> MultiView | KernelStack:
-        if not (isinstance(X, KernelStack) or self._precomputed):
-            return validate_views(self, X, self.views, reset=True)
-        if self.views is not None:
-            raise ValueError("views= describes the columns of 2-D data; leave it None for kernels")
-        stack = as_stack(X)
-        self.n_features_in_ = len(stack.names)
-        return stack
-
-    def _check_rows(self, X: Any) -> MultiView | KernelStack:
-        if self.map_ is not None and self.map_.view_kernels_ is None:
-            return as_stack(X)
-        if isinstance(X, KernelStack):
-            raise ValueError(
-                "X is a KernelStack, but CCAFusion was fitted on views; pass samples in the form "
-                "of the training samples"
-            )
-        return validate_views(self, X, self.views, reset=False)
-
-    def _check_labels(self, data: MultiView | KernelStack, y: Any) -> Array:
-        if y is None:
-            raise ValueError("CCAFusion requires y to be passed, but the target y is None")
-        check_alignment(data, y)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        if len(y) != len(data):
-            raise ValueError(
-                f"X has {len(data)} samples, but y has {len(y)} labels; give one label per sample"
-            )
-        if len(np.unique(y)) < 2:
-            raise ValueError(
-                f"CCAFusion needs samples of at least two classes, got 1 class among {len(y)} "
-                "samples"
-            )
-        return y
-
-    @property
-    def _precomputed(self) -> bool:
-        return isinstance(self.kernels, str) and self.kernels == "precomputed"
-
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.views is not None
-        tags.input_tags.pairwise = self._precomputed
-        return tags
-
-
-def _count_with_views(features: MultiView) -> int:
-    """Return how many training samples have a view, and warn about those that have none."""
-    empty = int(np.count_nonzero(~features.observed.any(axis=1)))
-    if empty:
-        warnings.warn(
-            f"{empty} of {len(features)} training samples have no observed view and are left out "
-            "of the fit",
-            UserWarning,
-            stacklevel=3,
-        )
-    return len(features) - empty
+        return input_tags(self, super().__sklearn_tags__())

@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.psd import PositivePart
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Solution, Step, Work
 from kernelquilt.core.svm.smo import solve_svm
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE
 from kernelquilt.mkl.agreement.interior_point import Agreement, Disagreement, agree
@@ -57,10 +57,11 @@ def solve_views(
     """
     allowed = (U > 0).any(axis=1)
     coef, intercepts = np.zeros(U.shape), np.zeros(len(K))
-    objective = gap = n_passes = 0.0
-    n_iter = n_smo_iter = 0
+    objective = gap = 0.0
+    n_iter = 0
     indefinite = np.zeros(len(K), dtype=np.bool_)
     groups = list(_groups(U > 0, coupled))
+    work = Work(len(groups))
     for views in groups:
         rows = np.flatnonzero((U[views] > 0).any(axis=0))
         if len(views) == 1:
@@ -70,8 +71,7 @@ def solve_views(
             )
             coef[view], intercepts[view] = svm.dual_coef, svm.intercept
             objective, gap = objective + svm.objective + svm.gap, gap + svm.gap
-            n_smo_iter += svm.n_iter
-            n_passes += svm.n_passes / len(K)
+            work += Work(n_smo_iter=svm.n_iter, n_passes=svm.n_passes / len(K))
             indefinite[view] = svm.indefinite
         elif len(set(y[rows])) == 1:
             intercepts[views] = y[rows[0]]
@@ -86,7 +86,8 @@ def solve_views(
             coef[np.ix_(views, rows)], intercepts[views] = solved.g, solved.intercepts
             objective, gap = objective + solved.objective, gap + solved.gap
             n_iter = max(n_iter, solved.n_iter)
-            n_passes += PASSES_PER_ITERATION * solved.n_iter * len(views) / len(K)
+            passes = PASSES_PER_ITERATION * solved.n_iter * len(views) / len(K)
+            work += Work(n_passes=passes)
     return Solution(
         weights=np.asarray(allowed / np.count_nonzero(allowed)),
         dual_coef=scale[:, None] * coef,
@@ -96,9 +97,7 @@ def solve_views(
         dual_bound=objective - gap,
         tol=tol,
         n_iter=max(n_iter, 1),
-        n_solves=len(groups),
-        n_smo_iter=n_smo_iter,
-        n_passes=n_passes,
+        work=work,
         history=(Step(objective, gap, len(groups)),),
         indefinite=indefinite,
     )

@@ -34,8 +34,7 @@ References
    TPAMI 30(2), 2008, Eqs. (4), (8), (9), (12) and Table 1.
 """
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -44,17 +43,25 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
-from kernelquilt.data.stack import KernelStack
+from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.view_kernels import ViewKernels
-from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
+from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.mkl.agreement.averaging import (
+    CONSTRAINTS,
+    kernel_outputs,
+    linear_outputs,
+    mean_scores,
+    sample_penalties,
+    store_functions,
+)
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge import minimise
 from kernelquilt.mkl.agreement.squared_hinge_arrays import as_outputs, as_problem, as_solution
-from kernelquilt.mkl.multiclass import BinaryProblem
+from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.multiclass import BinaryProblem, Prepared
 
 
 @single_threaded_blas()
@@ -112,7 +119,7 @@ def solve_mhks(
     return as_solution(problem, minimum, len(store.observed), tol)
 
 
-class MHKSClassifier(ViewAverageClassifier):
+class MHKSClassifier(BaseMKLClassifier):
     """Squared-hinge classifier on each kernel by itself (MHKS), the scores averaged.
 
     With one kernel this is MHKS, an l2-loss support vector machine with a bias that is not
@@ -182,10 +189,12 @@ class MHKSClassifier(ViewAverageClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **ViewAverageClassifier._parameter_constraints,
+        **CONSTRAINTS,
         "c": [Interval(Real, 0, np.inf, closed="neither"), "array-like"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
+    _penalty = "c"
+    _same_weights_for_all = False
 
     def __init__(
         self,
@@ -210,73 +219,62 @@ class MHKSClassifier(ViewAverageClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
-        return self._by_newton(problem, 0.0, on_step)
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
+        return self._by_newton(problem, 0.0, options)
 
-    def _by_newton(
-        self, problem: BinaryProblem, lam: float, on_step: Callable[[Step], None] | None
-    ) -> Solution:
+    def _by_newton(self, problem: BinaryProblem, lam: float, options: Options) -> Solution:
         return solve_mhks(
-            problem.features,
+            problem.extra,
             problem.y,
             c=self.c,
             lam=lam,
             sample_weight=problem.C,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            dual_coef=problem.start.dual_coef,
-            view_intercepts=problem.start.view_intercepts,
-            on_step=on_step,
+            **options.keywords("dual_coef", "view_intercepts"),
         )
 
-    def _training_gram(
-        self, data: MultiView | KernelStack, weight: Floats
-    ) -> tuple[Numbers, Bools]:
-        if isinstance(data, KernelStack) or self.kernels != "linear":
-            return super()._training_gram(data, weight)
-        self.view_kernels_ = ViewKernels(self.kernels).fit(data)
-        self.training_rows_ = None
-        self.kernel_names_ = self.view_kernels_.kernel_names_
-        return np.empty((len(data.names), 0, 0)), self.view_kernels_.kernel_observed(data)
+    def _linear_views(self, held: KernelInput) -> MultiView | None:
+        """Return the training views if they stand for linear kernels, otherwise None."""
+        return held.views if self.kernels == "linear" else None
 
-    def _gate_features(
-        self,
-        data: MultiView | KernelStack,
-        K: Numbers,
-        observed: Bools,
-        weight: Floats,
-    ) -> Any:
-        if K.size or isinstance(data, KernelStack):
-            return SpectrumStore(K, observed)
-        return SpectrumStore([data[name] for name in data.names], observed, features=True)
+    def _training_gram(self, held: KernelInput, data: Samples) -> tuple[Numbers, Bools]:
+        if self._linear_views(held) is None:
+            return super()._training_gram(held, data)
+        return np.empty((len(held.names), 0, 0)), held.observed
+
+    def _extra(self, held: KernelInput, data: Samples, K: Numbers, weight: Floats) -> SpectrumStore:
+        views = self._linear_views(held)
+        if views is None:
+            return SpectrumStore(K, held.observed)
+        return SpectrumStore([views[name] for name in views.names], held.observed, features=True)
+
+    def _penalties(self, data: Prepared) -> Floats:
+        return sample_penalties(self, data)
 
     def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
-        if self.view_kernels_ is not None and self.kernels == "linear":
-            data = self.view_kernels_.training_views_
+        store_functions(self, solutions)
+        views = self._linear_views(self.input_)
+        if views is None:
+            self.__dict__.pop("coef_", None)
+        else:
             self.coef_ = [
-                self.dual_coef_[:, m, present] @ data[name][present]
-                for m, (name, present) in enumerate(zip(data.names, data.observed.T, strict=True))
+                self.dual_coef_[:, m, present] @ views[name][present]
+                for m, (name, present) in enumerate(zip(views.names, views.observed.T, strict=True))
             ]
-        elif hasattr(self, "coef_"):
-            del self.coef_
 
-    def _outputs(self, rows: Any, needed: Bools) -> Iterator[Floats]:
-        if not hasattr(self, "coef_"):
-            return super()._outputs(rows, needed)
-        return (rows[rows.names[m]] @ self.coef_[m].T for m in np.flatnonzero(needed))
+    def _scores(self, rows: Any) -> Floats:
+        return mean_scores(self, rows, linear_outputs if hasattr(self, "coef_") else kernel_outputs)
 
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
         failed = [solution for solution in solutions if not solution.converged]
         if failed:
             worst = max(failed, key=lambda solution: solution.distance)
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} stopped after {worst.n_solves} ridge regressions at a "
                 f"{self._measure()} of {worst.distance:.2g}, above tol={worst.tol:.2g}, in "
                 f"{len(failed)} of {len(solutions)} problems; raise max_iter or tol, raise c, or "
                 "scale the data or the kernels",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _measure(self) -> str:

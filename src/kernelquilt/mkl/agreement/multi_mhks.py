@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.mkl.agreement.ho_kashyap import ho_kashyap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
@@ -175,20 +175,18 @@ class MultiKernelMHKSClassifier(MHKSClassifier):
         self.init = init
         self.rho = rho
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         if self.solver == "joint":
-            return self._by_newton(problem, self.lam, on_step)
+            return self._by_newton(problem, self.lam, options)
         return solve_ho_kashyap(
-            problem.features,
+            problem.extra,
             problem.y,
             c=self.c,
             lam=self.lam,
             sample_weight=problem.C,
             rho=self.rho,
             init=self.init,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=on_step,
+            **options.keywords(),
         )
 
     def _measure(self) -> str:

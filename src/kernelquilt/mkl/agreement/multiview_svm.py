@@ -32,7 +32,6 @@ References
    IEEE TPAMI 30(2), 2008.
 """
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -41,7 +40,7 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier, check_penalties
 from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Squares
@@ -190,7 +189,7 @@ class MultiViewSVMClassifier(ViewAverageClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         solution = solve_multiview_svm(
             problem.K,
             problem.y,
@@ -198,8 +197,7 @@ class MultiViewSVMClassifier(ViewAverageClassifier):
             c=self.c,
             lam=self.lam * problem.C,
             C=problem.C,
-            tol=self.tol,
+            tol=options.tol,
         )
-        if on_step is not None:
-            on_step(solution.history[-1])
+        options.report(solution.history[-1])
         return solution

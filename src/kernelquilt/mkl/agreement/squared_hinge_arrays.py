@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.solution import Solution
+from kernelquilt.core.solution import Solution, Work
 from kernelquilt.mkl.agreement.averaging import check_penalties
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge import AgreementProblem, Minimum, Outputs
@@ -67,7 +67,7 @@ def as_solution(problem: AgreementProblem, minimum: Minimum, n: int, tol: float)
         dual_bound=minimum.bound,
         tol=tol,
         n_iter=len(minimum.history),
-        n_solves=minimum.n_passes,
+        work=Work(minimum.n_passes),
         history=minimum.history,
         residual=minimum.gradient,
         indefinite=indefinite,

@@ -31,7 +31,6 @@ References
    SVM-2K, theory and practice", NIPS 2005.
 """
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -41,9 +40,8 @@ from sklearn.utils._param_validation import Interval
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView
+from kernelquilt.core.solution import Options, Solution
+from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
 from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Band, Distance
@@ -209,17 +207,16 @@ class SVM2KClassifier(ViewAverageClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _training_stack(self, data: MultiView | KernelStack, weight: Floats) -> KernelStack:
-        stack = super()._training_stack(data, weight)
-        if len(stack.names) > 2:
+    def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
+        held = super()._fit_input(data, weight)
+        if len(held.names) > 2:
             raise ValueError(
-                f"SVM2KClassifier joins two kernels, got {len(stack.names)} of {len(stack)} "
-                f"samples: {quoted(stack.names)}; choose two of them, or use "
-                "MultiViewSVMClassifier"
+                f"SVM2KClassifier joins two kernels, got {len(held.names)} of {len(data)} "
+                f"samples: {quoted(held.names)}; choose two of them, or use MultiViewSVMClassifier"
             )
-        return stack
+        return held
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         solution = solve_svm2k(
             problem.K,
             problem.y,
@@ -228,8 +225,7 @@ class SVM2KClassifier(ViewAverageClassifier):
             C_b=self.C_b * problem.C,
             D=self.D * problem.C,
             eps=self.eps,
-            tol=self.tol,
+            tol=options.tol,
         )
-        if on_step is not None:
-            on_step(solution.history[-1])
+        options.report(solution.history[-1])
         return solution

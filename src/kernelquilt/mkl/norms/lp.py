@@ -42,34 +42,17 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Solution, Step
-from kernelquilt.core.svm.weighted_svm import Point, StackSVM
+from kernelquilt.core.solution import Options, Solution, Start, Step
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.alternating import alternate
-from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall
+from kernelquilt.core.weights.solver import WeightSolver
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 
 CLOSED_FORM_FROM = 1.5
-
-
-def lp_weights(squared_norms: Floats, p: float) -> Floats:
-    """Return the weights of lp-norm one that minimise ``sum_m squared_norms[m] / weights[m]``.
-
-    Parameters
-    ----------
-    squared_norms : ndarray of shape (M,)
-        Non-negative.
-    p : float
-        Exponent, at least 1.
-    """
-    top = float(squared_norms.max())
-    if top == 0.0:
-        return np.full(len(squared_norms), len(squared_norms) ** (-1.0 / p))
-    weights = (squared_norms / top) ** (1.0 / (p + 1.0))
-    return weights / float((weights**p).sum()) ** (1.0 / p)
 
 
 def solve_lp_mkl(
@@ -90,26 +73,10 @@ def solve_lp_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,) or (L, n)
-        Labels -1 and +1 of one problem, or of L problems that share the weights.
     p : float, default=2.0
         Exponent of the norm, at least 1.
-    C : float or ndarray of the shape of y, default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
-    margins : ndarray of the shape of y, optional
-        Margins asked of the samples, positive; 1 by default.
-    allowed : ndarray of shape (M,), bool, optional
-        Kernels that may have weight, all by default.
-    tol : float, default=1e-3
-        Relative duality gap.
-    max_iter : int, default=200
-        Cap on the SVM solves.
-    weights, dual_coef : ndarrays of shape (M,) and of y, optional
-        Weights and signed duals to start from.
-    on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
+    K, y, C, margins, allowed, tol, max_iter, weights, dual_coef, on_step
+        As in `solve_simple_mkl`.
 
     Returns
     -------
@@ -119,31 +86,23 @@ def solve_lp_mkl(
         raise ValueError(f"p must be at least 1 for the problem to be convex, got {p}")
     if p == 1.0:
         return solve_simple_mkl(
-            K, y, C=C, margins=margins, allowed=allowed, tol=tol, max_iter=max_iter,
-            weights=weights, dual_coef=dual_coef, on_step=on_step,
-        )  # fmt: skip
-    margins = np.ones(y.shape) if margins is None else margins
+            K,
+            y,
+            C=C,
+            margins=margins,
+            allowed=allowed,
+            tol=tol,
+            max_iter=max_iter,
+            weights=weights,
+            dual_coef=dual_coef,
+            on_step=on_step,
+        )
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
-    machine = StackSVM(K, y, margins, np.broadcast_to(C, y.shape) / margins)
-    ball = NormBall(allowed, p)
-    if p < CLOSED_FORM_FROM:
-        return newton(
-            machine, ball, tol=tol, max_iter=max_iter,
-            weights=weights, dual_coef=dual_coef, on_step=on_step,
-        )  # fmt: skip
-
-    def update(squared_norms: Floats, point: Point) -> Floats:
-        updated = np.zeros(len(K))
-        updated[allowed] = lp_weights(squared_norms[allowed], p)
-        return updated
-
-    return alternate(
-        machine,
-        Certificate(machine, ball.support, tol, on_step),
-        update,
-        weights=ball.weights(ball.start()) if weights is None else weights,
-        max_iter=max_iter,
-        dual_coef=dual_coef,
+    solver: WeightSolver[NormBall] = newton if p < CLOSED_FORM_FROM else alternate
+    return solver(
+        WeightedSVM.with_margins(K, y, C, margins),
+        NormBall(allowed, p),
+        Options(tol, max_iter, Start(weights, dual_coef), on_step),
     )
 
 
@@ -253,16 +212,12 @@ class LpMKLClassifier(BaseMKLClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         return solve_lp_mkl(
             problem.K,
             problem.y,
             p=self.p,
             C=problem.C,
             allowed=problem.allowed,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            weights=problem.start.weights,
-            dual_coef=problem.start.dual_coef,
-            on_step=on_step,
+            **options.keywords("weights", "dual_coef"),
         )

@@ -53,12 +53,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Solution, Step
-from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.solution import Options, Solution, Start, Step, Work
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.weights.solver import WeightSolver
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
-from kernelquilt.mkl.norms import matrix_norm_descent as descent
 from kernelquilt.mkl.norms.lp import solve_lp_mkl
+from kernelquilt.mkl.norms.matrix_norm_descent import descend, follow_published, nonzero_kernels
 from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet
 
 UPDATES = {"exact", "paper_11", "paper_12"}
@@ -91,16 +92,10 @@ def solve_matrix_norm_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,) or (L, n)
-        Labels -1 and +1 of one problem, or of L problems that share the weights.
+    K, y, C, margins, weights, dual_coef, on_step
+        As in `solve_simple_mkl`.
     r, p : float, default=2.0 and 4.0
         Exponents of the norm, at least 1.
-    C : float or ndarray of the shape of y, default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
-    margins : ndarray of the shape of y, optional
-        Margins asked of the samples, positive; 1 by default.
     allowed : ndarray of shape (M,), bool, optional
         Kernels that may have weight, all by default; those with zero trace never have.
     update : {"exact", "paper_11", "paper_12"}, default="exact"
@@ -109,10 +104,6 @@ def solve_matrix_norm_mkl(
         Residual of the optimality conditions; relative duality gap if r = p.
     max_iter : int, default=200
         Cap on the SVM solves from one start.
-    weights, dual_coef : ndarrays of shape (M,) and of y, optional
-        Weights and signed duals to start from.
-    on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
 
     Returns
     -------
@@ -122,8 +113,7 @@ def solve_matrix_norm_mkl(
         raise ValueError(f"r and p must be finite and at least 1, got r={r} and p={p}")
     if update not in UPDATES:
         raise ValueError(f"update must be one of {sorted(UPDATES)}, got {update!r}")
-    margins, penalty = np.ones(y.shape) if margins is None else margins, np.broadcast_to(C, y.shape)
-    allowed = descent.nonzero_kernels(K, penalty, allowed)
+    allowed = nonzero_kernels(K, np.broadcast_to(C, y.shape), allowed)
     weight_set = MatrixNormSet(allowed, r, p, powers=update == "paper_12")
     lp: dict[str, Any] = {"C": C, "margins": margins, "allowed": allowed, "max_iter": max_iter}
     if r == p and update == "exact":
@@ -132,26 +122,25 @@ def solve_matrix_norm_mkl(
             K, y, p=p, tol=tol, weights=start, dual_coef=dual_coef, on_step=on_step, **lp
         )
 
-    def solve(weights: Floats | None, dual_coef: Floats | None, max_iter: int) -> Solution:
-        algorithm = descent.descend if update == "exact" else descent.follow_published
-        return algorithm(
-            StackSVM(K, y, margins, penalty / margins), weight_set, tol=tol, max_iter=max_iter,
-            weights=weights, dual_coef=dual_coef, on_step=on_step,
-        )  # fmt: skip
+    solver: WeightSolver[MatrixNormSet] = descend if update == "exact" else follow_published
 
-    solution = solve(weights, dual_coef, max_iter)
+    def solve(start: Start, max_iter: int) -> Solution:
+        svm = WeightedSVM.with_margins(K, y, C, margins)
+        return solver(svm, weight_set, Options(tol, max_iter, start, on_step))
+
+    solution = solve(Start(weights, dual_coef), max_iter)
     may_be_local = update == "exact" and min(r, p) == 1.0 and weights is None
     if may_be_local and solution.relative_gap > max(tol, SMALL_GAP):
         lp["max_iter"], trial = np.minimum(RIVAL_SOLVES, max_iter)
         sparse = solve_lp_mkl(K, y, p=1.0, tol=RIVAL_TOL, dual_coef=solution.dual_coef, **lp)
-        rival = solve(sparse.weights, sparse.dual_coef, trial)
-        work = [sparse]
+        rival = solve(Start(sparse.weights, sparse.dual_coef), trial)
+        work = solution.work + sparse.work + rival.work
         if not rival.converged and rival.objective < solution.objective:
-            work.append(rival)
-            rival = solve(rival.weights, rival.dual_coef, max_iter)
-        better, worse = sorted([solution, rival], key=lambda each: each.objective)
+            rival = solve(Start(rival.weights, rival.dual_coef), max_iter)
+            work += rival.work
         bound = max(solution.dual_bound, rival.dual_bound)
-        solution = descent.with_work_of(replace(better, dual_bound=bound), worse, *work)
+        better = min(solution, rival, key=lambda each: each.objective)
+        solution = replace(better, dual_bound=bound, work=work)
     return solution
 
 
@@ -285,16 +274,19 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
-        problem_and_limits: dict[str, Any] = {
-            "K": problem.K, "y": problem.y, "C": problem.C, "allowed": problem.allowed,
-            "tol": self.tol, "max_iter": self.max_iter,
-        }  # fmt: skip
-        weights, dual_coef = problem.start[:2]
-        start = None
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
+        arrays: dict[str, Any] = {
+            "K": problem.K,
+            "y": problem.y,
+            "C": problem.C,
+            "allowed": problem.allowed,
+        }
+        weights, dual_coef = options.start.weights, options.start.dual_coef
+        work = Work()
         if self.init == "lp":
-            start = solve_lp_mkl(p=self.p, dual_coef=dual_coef, **problem_and_limits)
-            weights, dual_coef = start.weights, start.dual_coef
+            silent = replace(options, on_step=None)
+            first = solve_lp_mkl(p=self.p, **arrays, **silent.keywords("dual_coef"))
+            weights, dual_coef, work = first.weights, first.dual_coef, first.work
         elif self.init == "random":
             # every problem draws the same, so that the order of the threads does not matter
             rng = check_random_state(deepcopy(self.random_state))
@@ -304,7 +296,12 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         elif self.update != "exact":
             weights = None
         solution = solve_matrix_norm_mkl(
-            r=self.r, p=self.p, update=self.update,
-            weights=weights, dual_coef=dual_coef, on_step=on_step, **problem_and_limits,
-        )  # fmt: skip
-        return solution if start is None else descent.with_work_of(solution, start)
+            r=self.r,
+            p=self.p,
+            update=self.update,
+            weights=weights,
+            dual_coef=dual_coef,
+            **arrays,
+            **options.keywords(),
+        )
+        return replace(solution, work=solution.work + work)

@@ -18,14 +18,11 @@ multiplies log d by -p. Update (12) gives the same direction, but its weights ha
 point solves the problem of another C.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
-
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Solution, Step
-from kernelquilt.core.svm.weighted_svm import Point, StackSVM
+from kernelquilt.core.solution import Options, Solution
+from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.newton import FLOOR_SHARE, MAX_FLOOR, line_search
 from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet, log_sum_exp
@@ -33,69 +30,43 @@ from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet, log_sum_exp
 FLAT_SHARE = 1e-2  # part of the tolerance up to which the weights make no difference
 
 
-def descend(
-    machine: StackSVM,
-    weight_set: MatrixNormSet,
-    *,
-    tol: float,
-    max_iter: int,
-    weights: Floats | None = None,
-    dual_coef: Floats | None = None,
-    on_step: Callable[[Step], None] | None = None,
-) -> Solution:
-    """Descend to a point that meets the optimality conditions (see the module docstring).
+def descend(svm: SVMAtWeights, weight_set: MatrixNormSet, options: Options) -> Solution:
+    """Descend to where the optimality conditions hold (a `WeightSolver`).
 
-    Parameters
-    ----------
-    machine : StackSVM
-        The SVM with its kernels.
-    weight_set : MatrixNormSet
-        Where the weights may lie, with different exponents.
-    tol : float
-        Residual of the optimality conditions to reach.
-    max_iter : int
-        Cap on the SVM solves.
-    weights : ndarray of shape (M,), optional
-        Weights to start from; small ones are raised, as a weight of zero could not grow.
-    dual_coef : ndarray of shape (n,), optional
-        Signed duals to start from.
-    on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
-
-    Returns
-    -------
-    Solution
+    The exponents differ, `tol` is the residual of the conditions, and small weights of the start
+    are raised, as a weight of zero could not grow.
     """
+    tol, max_iter = options.tol, options.max_iter
     equal = weight_set.start()
-    u = equal if weights is None else weight_set.raised(weights)
-    certificate = Certificate(machine, weight_set.support, tol, on_step)
-    point = machine.solve(weight_set.weights(u), dual_coef, tol)
+    u = equal if options.start.weights is None else weight_set.raised(options.start.weights)
+    certificate = Certificate(svm, weight_set.support, options)
+    point = svm.solve(weight_set.weights(u), options.start.dual_coef, tol)
     level, step = MAX_FLOOR, 1.0
     while True:
         certificate.record(point)
         residual = _residual(weight_set, point, tol)
-        if residual <= tol or machine.n_solves >= max_iter:
+        if residual <= tol or svm.work.n_solves >= max_iter:
             break
         level = min(level, FLOOR_SHARE * residual)
         floor = np.minimum(level * equal, u)
         found = None
         if len(certificate.history) > 1:
-            found = line_search(machine, weight_set, u, point, floor, step, tol, max_iter)
-            if found is None and machine.n_solves >= max_iter:
+            found = line_search(svm, weight_set, options, u, point, floor, step)
+            if found is None and svm.work.n_solves >= max_iter:
                 break
         if found is None:
-            squared_norms = point.weights**2 * np.maximum(point.q, 0.0)
-            point = machine.solve(weight_set.update(squared_norms), point, tol)
+            point = svm.solve(weight_set.update(point.squared_norms), point, tol)
             u = weight_set.coordinates(point.weights)
         else:
             u, point, step = found
-    if min(weight_set.r, weight_set.p) == 1.0 and residual <= tol and machine.n_solves < max_iter:
-        point = _without_negligible(machine, weight_set, point, tol)
+    sparse = min(weight_set.r, weight_set.p) == 1.0
+    if sparse and residual <= tol and svm.work.n_solves < max_iter:
+        point = _without_negligible(svm, weight_set, point, tol)
         residual = _residual(weight_set, point, tol)
     return certificate.solution(point, residual)
 
 
-def _residual(weight_set: MatrixNormSet, point: Point, tol: float) -> float:
+def _residual(weight_set: MatrixNormSet, point: SVMPoint, tol: float) -> float:
     """Return the residual of the optimality conditions; zero where no weights could do better.
 
     If the classes cannot be told apart, all q are zero but for rounding. As no weight exceeds 1,
@@ -107,14 +78,14 @@ def _residual(weight_set: MatrixNormSet, point: Point, tol: float) -> float:
 
 
 def _without_negligible(
-    machine: StackSVM, weight_set: MatrixNormSet, point: Point, tol: float
-) -> Point:
+    svm: SVMAtWeights, weight_set: MatrixNormSet, point: SVMPoint, tol: float
+) -> SVMPoint:
     """Set weights to zero that are so to the tolerance, if the conditions still hold then."""
     negligible = (point.weights > 0.0) & (point.weights <= tol * point.weights.max())
     if not negligible.any():
         return point
     weights = weight_set.scaled(np.where(negligible, 0.0, point.weights))
-    sparse = machine.solve(weights, point, tol)
+    sparse = svm.solve(weights, point, tol)
     return sparse if _residual(weight_set, sparse, tol) <= tol else point
 
 
@@ -147,49 +118,22 @@ def published_weights(
         return np.exp(log_w - scale)
 
 
-def follow_published(
-    machine: StackSVM,
-    weight_set: MatrixNormSet,
-    *,
-    tol: float,
-    max_iter: int,
-    weights: Floats | None = None,
-    dual_coef: Floats | None = None,
-    on_step: Callable[[Step], None] | None = None,
-) -> Solution:
-    """Repeat the published update until the optimality conditions hold, or it breaks down.
+def follow_published(svm: SVMAtWeights, weight_set: MatrixNormSet, options: Options) -> Solution:
+    """Repeat the published update until the conditions hold or it breaks down (a `WeightSolver`).
 
-    Equation 12 if the set bounds ``||d||_r^r ||d||_p^p``, otherwise equation 11.
-
-    Parameters
-    ----------
-    machine : StackSVM
-        The SVM with its kernels.
-    weight_set : MatrixNormSet
-        Where the weights lie.
-    tol : float
-        Residual of the optimality conditions to reach; relative duality gap if r = p.
-    max_iter : int
-        Cap on the SVM solves.
-    weights : ndarray of shape (M,), optional
-        Weights to start from, 1 / M by default; scaled back if they are outside the set.
-    dual_coef : ndarray of shape (n,), optional
-        Signed duals to start from.
-    on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
-
-    Returns
-    -------
-    Solution
-        The last point if it meets `tol`, otherwise the one with the lowest objective.
+    Equation 12 if the set bounds ``||d||_r^r ||d||_p^p``, otherwise equation 11. The start is
+    scaled back if it is outside the set, and `tol` is the residual of the optimality conditions
+    unless r = p. The last point is returned if it meets `tol`, otherwise the best one.
     """
+    tol = options.tol
     allowed, r, p = weight_set.allowed, weight_set.r, weight_set.p
-    start = weight_set.start() if weights is None else np.where(allowed, weights, 0.0)
+    given = options.start.weights
+    start = weight_set.start() if given is None else np.where(allowed, given, 0.0)
     largest = weight_set.scaled(start)
-    point = machine.solve(np.minimum(start, largest), dual_coef, tol)
-    certificate = Certificate(machine, weight_set.support, tol, on_step)
+    point = svm.solve(np.minimum(start, largest), options.start.dual_coef, tol)
+    certificate = Certificate(svm, weight_set.support, options)
 
-    def residual(point: Point) -> float | None:
+    def residual(point: SVMPoint) -> float | None:
         return None if r == p else _residual(weight_set, point, tol)
 
     best = point
@@ -198,18 +142,17 @@ def follow_published(
         if (gap if distance is None else distance) <= tol:
             return certificate.solution(point, distance)
         best = point if point.primal < best.primal else best
-        squared_norms = point.weights**2 * np.maximum(point.q, 0.0)
         updated = np.zeros(len(allowed))
         updated[allowed] = published_weights(
-            squared_norms[allowed],
+            point.squared_norms[allowed],
             point.weights[allowed],
             r,
             p,
             equation=12 if weight_set.powers else 11,
         )
-        if machine.n_solves >= max_iter or not np.isfinite(updated).all():
+        if svm.work.n_solves >= options.max_iter or not np.isfinite(updated).all():
             return certificate.solution(best, residual(best))
-        point = machine.solve(updated, point, tol)
+        point = svm.solve(updated, point, tol)
 
 
 def nonzero_kernels(K: Numbers, penalty: Floats, allowed: Bools | None) -> Bools:
@@ -232,14 +175,3 @@ def nonzero_kernels(K: Numbers, penalty: Floats, allowed: Bools | None) -> Bools
     used = (np.atleast_2d(penalty) > 0.0).any(axis=0)
     nonzero = allowed & (np.diagonal(K, axis1=1, axis2=2)[:, used] > 0.0).any(axis=1)
     return nonzero if nonzero.any() else allowed
-
-
-def with_work_of(solution: Solution, *others: Solution) -> Solution:
-    """Return a solution that counts the work of others as its own."""
-    everything = [solution, *others]
-    return replace(
-        solution,
-        n_solves=sum(each.n_solves for each in everything),
-        n_smo_iter=sum(each.n_smo_iter for each in everything),
-        n_passes=sum(each.n_passes for each in everything),
-    )

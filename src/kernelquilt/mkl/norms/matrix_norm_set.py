@@ -141,11 +141,8 @@ class MatrixNormSet(Simplex):
             return self.start()
         return self.coordinates(np.maximum(self.coordinates(kept), MIN_START * self.start()))
 
-    def update(self, squared_norms: Floats) -> Floats:
-        """Return the weights that minimise ``sum(squared_norms / weights)``."""
-        updated = np.zeros(len(self.allowed))
-        updated[self.allowed] = matrix_norm_weights(squared_norms[self.allowed], self.r, self.p)
-        return updated
+    def _minimiser(self, squared_norms: Floats) -> Floats:
+        return matrix_norm_weights(squared_norms, self.r, self.p)
 
     def normals(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return the gradients of ``log ||d||_r`` and ``log ||d||_p``, both of shape (M,)."""

@@ -40,16 +40,17 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Solution, Step
-from kernelquilt.core.svm.weighted_svm import StackSVM
+from kernelquilt.core.solution import Options, Solution, Start, Step
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Simplex
+from kernelquilt.core.weights.solver import WeightSolver
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.published.cutting_plane import level_method, silp
 from kernelquilt.mkl.norms.published.reduced_gradient import reduced_gradient
 
-SOLVERS: dict[str, Callable[..., Solution]] = {
+SOLVERS: dict[str, WeightSolver[Simplex]] = {
     "newton": newton,
     "reduced_gradient": reduced_gradient,
     "silp": silp,
@@ -102,18 +103,10 @@ def solve_simple_mkl(
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}, got {solver!r}")
-    margins = np.ones(y.shape) if margins is None else margins
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
-    machine = StackSVM(K, y, margins, np.broadcast_to(C, y.shape) / margins)
-    return SOLVERS[solver](
-        machine,
-        Simplex(allowed),
-        tol=tol,
-        max_iter=max_iter,
-        weights=weights,
-        dual_coef=dual_coef,
-        on_step=on_step,
-    )
+    svm = WeightedSVM.with_margins(K, y, C, margins)
+    options = Options(tol, max_iter, Start(weights, dual_coef), on_step)
+    return SOLVERS[solver](svm, Simplex(allowed), options)
 
 
 class SimpleMKLClassifier(BaseMKLClassifier):
@@ -230,16 +223,12 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         return solve_simple_mkl(
             problem.K,
             problem.y,
             C=problem.C,
             allowed=problem.allowed,
-            tol=self.tol,
-            max_iter=self.max_iter,
             solver=self.solver,
-            weights=problem.start.weights,
-            dual_coef=problem.start.dual_coef,
-            on_step=on_step,
+            **options.keywords("weights", "dual_coef"),
         )

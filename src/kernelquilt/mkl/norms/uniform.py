@@ -22,14 +22,13 @@ References
    Eq. (14), with the weights fixed.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution, Step, Work
 from kernelquilt.core.svm.smo import solve_svm
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE
 from kernelquilt.mkl.classifier import BaseMKLClassifier
@@ -51,20 +50,10 @@ def solve_uniform_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    C : float or ndarray of shape (n,), default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
-    margins : ndarray of shape (n,), optional
-        Margins asked of the samples, positive; 1 by default.
+    K, y, C, margins, tol, dual_coef
+        As in `solve_simple_mkl`, for one problem.
     allowed : ndarray of shape (M,), bool, optional
         Kernels to average, all by default.
-    tol : float, default=1e-3
-        Relative duality gap.
-    dual_coef : ndarray of shape (n,), optional
-        Signed duals to start from.
 
     Returns
     -------
@@ -84,8 +73,7 @@ def solve_uniform_mkl(
         objective=primal,
         dual_bound=svm.objective,
         tol=tol,
-        n_smo_iter=svm.n_iter,
-        n_passes=svm.n_passes,
+        work=Work(1, svm.n_iter, svm.n_passes),
         history=(Step(primal, svm.gap, 1),),
         indefinite=allowed & svm.indefinite,
     )
@@ -171,18 +159,17 @@ class UniformMKLClassifier(BaseMKLClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         solution = solve_uniform_mkl(
             problem.K,
             problem.y,
             C=problem.C,
             margins=self._margins(problem),
             allowed=problem.allowed,
-            tol=self.tol,
-            dual_coef=problem.start.dual_coef,
+            tol=options.tol,
+            dual_coef=options.start.dual_coef,
         )
-        if on_step is not None:
-            on_step(solution.history[-1])
+        options.report(solution.history[-1])
         return solution
 
     def _margins(self, problem: BinaryProblem) -> Floats | None:

@@ -7,12 +7,12 @@ from closing for good in one long step.
 """
 
 from collections import deque
-from collections.abc import Callable
 
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.core.solution import TINY
+from kernelquilt.core.lbfgs import Pair, apply_inverse_hessian
+from kernelquilt.core.solution import TINY, Options, Step
 from kernelquilt.mkl.per_sample.gating import GatedSVM, GatePoint
 
 REACH = 2.0  # by which a step may move the scores of gates
@@ -21,58 +21,23 @@ NEGLIGIBLE = 0.1  # part of the tolerance below which a promised decrease is not
 MEMORY = 10  # pairs of steps and changes of the gradient
 PATIENCE = 2  # iterations in a row that have to bring little, because one alone often does
 MAX_TRIALS = 30
+CONVEX = 1e-10  # cosine of a step and the change of the gradient from which on it counts
 
 
-class CurvatureMemory:
-    """The last steps and the changes of the gradient along them."""
-
-    def __init__(self) -> None:
-        self.pairs: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
-
-    def add(self, step: Floats, change: Floats) -> None:
-        """Remember a step, unless the objective is not convex along it."""
-        if np.vdot(step, change) > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-            self.pairs.append((step, change))
-
-    def direction(self, gradient: Floats) -> Floats:
-        """Return the quasi-Newton direction of descent by the two-loop recursion."""
-        direction = -gradient
-        shares = []
-        for step, change in reversed(self.pairs):
-            share = np.vdot(step, direction) / np.vdot(step, change)
-            direction = direction - share * change
-            shares.append(share)
-        if self.pairs:
-            step, change = self.pairs[-1]
-            direction = direction * (np.vdot(step, change) / np.vdot(change, change))
-        for (step, change), share in zip(self.pairs, reversed(shares), strict=True):
-            back = np.vdot(change, direction) / np.vdot(step, change)
-            direction = direction + (share - back) * step
-        return direction
-
-
-def descend(
-    machine: GatedSVM,
-    gate_weights: Floats,
-    *,
-    outer_tol: float,
-    max_iter: int,
-    record: Callable[[GatePoint], None],
-) -> tuple[GatePoint, float]:
+def descend_gates(
+    svm: GatedSVM, gate_weights: Floats, options: Options
+) -> tuple[GatePoint, float, tuple[Step, ...]]:
     """Lower the objective until two iterations in a row bring next to nothing.
 
     Parameters
     ----------
-    machine : GatedSVM
+    svm : GatedSVM
         The objective.
     gate_weights : ndarray of shape (M, d + 1)
         Where to start.
-    outer_tol : float
-        Relative decrease in an iteration that counts as next to nothing.
-    max_iter : int
-        Cap on the iterations.
-    record : callable
-        Called with the start and with the point after every iteration.
+    options : Options
+        ``tol`` is the relative decrease in an iteration that counts as next to nothing,
+        ``max_iter`` the cap on the iterations.
 
     Returns
     -------
@@ -81,27 +46,40 @@ def descend(
     decrease : float
         The larger relative decrease of the last two iterations, 0 if no step could be found,
         infinite if there were not two.
+    history : tuple of Step
+        The start, and the point after every iteration.
     """
-    memory = CurvatureMemory()
+    history: list[Step] = []
+
+    def record(point: GatePoint) -> None:
+        history.append(Step(point.value, point.svm.primal - point.svm.dual, svm.work.n_solves))
+        options.report(history[-1])
+
+    pairs: deque[Pair] = deque(maxlen=MEMORY)
     decreases = deque([np.inf] * PATIENCE, maxlen=PATIENCE)
-    point = machine.solve(gate_weights, None)
+    point = svm.solve(gate_weights, None)
     record(point)
-    gradient = machine.gradient(point)
-    for _ in range(max_iter):
-        better = _search(machine, point, gradient, memory, outer_tol)
-        if better is None and memory.pairs:
-            memory.pairs.clear()
-            better = _search(machine, point, gradient, memory, outer_tol)
+    gradient = svm.gradient(point)
+    while len(history) <= options.max_iter:
+        better = _search(svm, point, gradient, pairs, options.tol)
+        if better is None and pairs:
+            pairs.clear()
+            better = _search(svm, point, gradient, pairs, options.tol)
         if better is None:
-            return point, 0.0
+            return point, 0.0, tuple(history)
         record(better)
         decreases.append((point.value - better.value) / max(abs(point.value), TINY))
-        if max(decreases) <= outer_tol:
-            return better, max(decreases)
+        if max(decreases) <= options.tol:
+            return better, max(decreases), tuple(history)
         before, point = (point, gradient), better
-        gradient = machine.gradient(point)
-        memory.add(point.gate_weights - before[0].gate_weights, gradient - before[1])
-    return point, max(decreases)
+        gradient = svm.gradient(point)
+        step = (point.gate_weights - before[0].gate_weights).ravel()
+        change = (gradient - before[1]).ravel()
+        product = float(step @ change)
+        # a step along which the objective is not convex says nothing of its curvature
+        if product > CONVEX * np.linalg.norm(step) * np.linalg.norm(change):
+            pairs.append((step, change, product))
+    return point, max(decreases), tuple(history)
 
 
 def random_starts(
@@ -136,26 +114,26 @@ def random_starts(
 
 
 def _search(
-    machine: GatedSVM,
-    point: GatePoint,
-    gradient: Floats,
-    memory: CurvatureMemory,
-    outer_tol: float,
+    svm: GatedSVM, point: GatePoint, gradient: Floats, pairs: deque[Pair], outer_tol: float
 ) -> GatePoint | None:
     """Return a point with a lower value along the direction of descent, None if there seems none.
 
     Without curvature the length of a direction means nothing and the search starts at `REACH`.
     """
-    direction = memory.direction(gradient)
+    flat = -gradient.ravel()
+    if pairs:
+        _, change, product = pairs[-1]
+        apply_inverse_hessian(flat, pairs, product / float(change @ change))
+    direction = flat.reshape(gradient.shape)
     slope = float(np.vdot(gradient, direction))
-    move = machine.longest_move(direction)
+    move = svm.longest_move(direction)
     if slope >= 0.0 or move == 0.0:
         return None
-    length = min(1.0, REACH / move) if memory.pairs else REACH / move
+    length = min(1.0, REACH / move) if pairs else REACH / move
     for _ in range(MAX_TRIALS):
         if -length * slope <= NEGLIGIBLE * outer_tol * abs(point.value):
             return None
-        trial = machine.solve(point.gate_weights + length * direction, point)
+        trial = svm.solve(point.gate_weights + length * direction, point)
         if trial.value <= point.value + SUFFICIENT * length * slope:
             return trial
         curved = trial.value - point.value - length * slope

@@ -6,6 +6,7 @@ training samples, and the embedding uses the kernels that observe a sample.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -129,6 +130,13 @@ class KernelFeatures:
         features = projections / _root_of_count(observed)[:, None] + self.offset
         features[~observed.any(axis=1)] = 0.0
         return features
+
+
+class GateInputs(NamedTuple):
+    """What makes the inputs of gates, and those of the training samples, (n_train, d)."""
+
+    features: ViewFeatures | KernelFeatures
+    of_training: Floats
 
 
 def _root_of_count(observed: Bools) -> Floats:

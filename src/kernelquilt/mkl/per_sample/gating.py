@@ -21,7 +21,8 @@ import numpy as np
 from scipy.special import expit
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.svm.weighted_svm import Point, StackSVM
+from kernelquilt.core.solution import Work
+from kernelquilt.core.svm.weighted_svm import SVMPoint, WeightedSVM
 
 
 class Gating(NamedTuple):
@@ -78,13 +79,13 @@ class GatePoint(NamedTuple):
         Parameters of the gates, bias last.
     gates : ndarray of shape (n, M)
         The gates of the samples.
-    svm : Point
+    svm : SVMPoint
         The SVM on the locally combined kernel.
     """
 
     gate_weights: Floats
     gates: Floats
-    svm: Point
+    svm: SVMPoint
 
     @property
     def value(self) -> float:
@@ -130,9 +131,7 @@ class GatedSVM:
         self.present = present
         self.gating = gating
         self.tol = tol
-        self.n_solves = 0
-        self.n_smo_iter = 0
-        self.n_passes = 0.0
+        self.work = Work()
         self._combined = np.empty((1, *K.shape[1:]))
 
     def solve(self, gate_weights: Floats, start: GatePoint | None) -> GatePoint:
@@ -141,11 +140,9 @@ class GatedSVM:
 
         gates = self.gating.gates(gate_scores(self.features, gate_weights), self.present)
         _compiled.combine_gated(self.K, np.ascontiguousarray(gates.T), self._combined[0])
-        machine = StackSVM(self._combined, self.y, np.ones(len(self.y)), self.U)
-        point = machine.solve(np.ones(1), None if start is None else start.svm.b, self.tol)
-        self.n_solves += 1
-        self.n_smo_iter += machine.n_smo_iter
-        self.n_passes += 1.0
+        svm = WeightedSVM.with_margins(self._combined, self.y, self.U)
+        point = svm.solve(np.ones(1), None if start is None else start.svm.b, self.tol)
+        self.work += Work(1, svm.work.n_smo_iter, 1.0)
         return GatePoint(gate_weights, gates, point)
 
     def gradient(self, point: GatePoint) -> Floats:
@@ -159,11 +156,12 @@ class GatedSVM:
         """Return ``K_m vectors[:, m]`` for every kernel, shape (n, M)."""
         from kernelquilt.core.svm import compiled as _compiled
 
-        out = np.zeros((len(self.K), len(vectors)))
+        out, n_read = np.zeros((len(self.K), len(vectors))), 0
         for m, kernel in enumerate(self.K):
             rows = np.flatnonzero(vectors[:, m])
+            n_read += len(rows)
             _compiled.accumulate_rows(kernel[None], rows, vectors[rows, m], out[m : m + 1])
-            self.n_passes += len(rows) / out.size
+        self.work += Work(n_passes=n_read / out.size)
         return out.T
 
     def longest_move(self, step: Floats) -> float:

@@ -46,18 +46,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step, warn_unless_settled
+from kernelquilt.core.solution import Options, Solution, Step, warn_unless_settled
 from kernelquilt.core.svm.smo import clearly_negative
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.inputs import KernelInput, Samples, without_view
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import BinaryProblem
-from kernelquilt.mkl.per_sample.gate_descent import descend, random_starts
-from kernelquilt.mkl.per_sample.gate_inputs import KernelFeatures, ViewFeatures
-from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM, GatePoint, gate_scores
+from kernelquilt.mkl.multiclass import BinaryProblem, Prepared, gathered
+from kernelquilt.mkl.per_sample.gate_descent import descend_gates, random_starts
+from kernelquilt.mkl.per_sample.gate_inputs import GateInputs, KernelFeatures, ViewFeatures
+from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM, gate_scores
 
 
 @dataclass(frozen=True)
@@ -104,14 +102,10 @@ def solve_localized_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
+    K, y, C
+        As in `solve_simple_mkl`, for one problem.
     features : ndarray of shape (n, d)
         Inputs of the gates, best with mean 0 and variance 1.
-    C : float or ndarray of shape (n,), default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
     observed : ndarray of shape (n, M), bool, optional
         True where a kernel observes a sample, everywhere by default. Kernels that no sample with a
         positive penalty has stay closed.
@@ -146,31 +140,18 @@ def solve_localized_mkl(
     penalty = np.array(np.broadcast_to(C, (n,)), dtype=np.float64)
     observed = np.ones((n, M), dtype=np.bool_) if observed is None else observed
     allowed = np.asarray(observed[penalty > 0].any(axis=0))
-    machine = GatedSVM(K, y, penalty, features, observed & allowed, GATINGS[gating], tol)
-
-    def run(start: Floats) -> tuple[GatePoint, float, tuple[Step, ...]]:
-        history: list[Step] = []
-
-        def record(point: GatePoint) -> None:
-            gap = point.svm.primal - point.svm.dual
-            history.append(Step(point.value, gap, machine.n_solves))
-            if on_step is not None:
-                on_step(history[-1])
-
-        point, decrease = descend(
-            machine, start, outer_tol=outer_tol, max_iter=max_iter, record=record
-        )
-        return point, decrease, tuple(history)
-
+    svm = GatedSVM(K, y, penalty, features, observed & allowed, GATINGS[gating], tol)
     first = np.zeros((M, features.shape[1] + 1))
     if gate_weights is not None:
         first[allowed] = gate_weights[allowed]
     rng = check_random_state(random_state)
     drawn = random_starts(n_restarts, features[penalty > 0], allowed, rng)
-    point, decrease, history = min(map(run, [first, *drawn]), key=lambda run: run[0].value)
+    options = Options(outer_tol, max_iter, on_step=on_step)
+    runs = (descend_gates(svm, start, options) for start in [first, *drawn])
+    point, decrease, history = min(runs, key=lambda run: run[0].value)
     b = point.svm.b[0]
     gated = b[:, None] * point.gates
-    q = np.sum(gated * machine.products(gated), axis=0)
+    q = np.sum(gated * svm.products(gated), axis=0)
     found = point.gate_weights.copy()
     found[~allowed, -1] = -np.inf
     return LocalizedSolution(
@@ -181,9 +162,7 @@ def solve_localized_mkl(
         dual_bound=point.svm.dual,
         tol=tol,
         n_iter=len(history),
-        n_solves=machine.n_solves,
-        n_smo_iter=machine.n_smo_iter,
-        n_passes=machine.n_passes,
+        work=svm.work,
         history=history,
         indefinite=clearly_negative(q, b, np.diagonal(K, axis1=1, axis2=2)),
         gate_weights=found,
@@ -350,70 +329,45 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         """
         check_is_fitted(self, "gate_weights_")
         no_scores = np.zeros((0, *self.training_gates_.shape[-2:]))
-        gates, _ = self._gates_and_parts(self._check_rows(X), no_scores)
+        gates, _ = self._gates_and_parts(self.input_.rows(self, X), no_scores)
         return gates[0] if self.gate_weights_.ndim == 2 else gates
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         # a path ignores where its neighbour ended: it would decide which minimum is found
-        assert problem.features is not None
         return solve_localized_mkl(
             problem.K,
             problem.y,
-            problem.features,
+            problem.extra.of_training,
             C=problem.C,
             observed=problem.observed,
             gating=self.gating,
-            tol=self.tol,
             outer_tol=self.outer_tol,
-            max_iter=self.max_iter,
             n_restarts=self.n_restarts,
             random_state=deepcopy(self.random_state),
-            on_step=on_step,
+            **options.keywords(),
         )
 
-    def _training_stack(self, data: MultiView | KernelStack, weight: Floats) -> KernelStack:
-        if self.gating_view is None:
-            return super()._training_stack(data, weight)
-        if isinstance(data, KernelStack):
-            raise ValueError(
-                f"gating_view={self.gating_view!r} names a view, but X holds {data.shape[1]} "
-                "kernels; give views, or leave gating_view None"
-            )
-        if self.gating_view not in data.names:
-            raise ValueError(
-                f"gating_view={self.gating_view!r} is not among the {len(data.names)} views "
-                f"{quoted(data.names)}"
-            )
-        others = [name for name in data.names if name != self.gating_view]
-        if not others:
-            raise ValueError(
-                f"gating_view={self.gating_view!r} is the only view, which leaves no view for the "
-                "kernels; give it twice under two names, or leave gating_view None"
-            )
-        return super()._training_stack(data.select(others), weight)
+    def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
+        if self.gating_view is not None:
+            data = without_view(data, self.gating_view, "gating_view")
+        return super()._fit_input(data, weight)
 
-    def _gate_features(
-        self,
-        data: MultiView | KernelStack,
-        K: Numbers,
-        observed: Bools,
-        weight: Floats,
-    ) -> Floats:
-        if isinstance(data, KernelStack):
-            embedding = KernelFeatures.fit(K, observed, weight, self.n_components)
-            self.gate_features_: Any = embedding
-            return embedding.of_samples(data, embedding.projections(K))
+    def _extra(self, held: KernelInput, data: Any, K: Numbers, weight: Floats) -> GateInputs:
+        if held.views is None:
+            embedding = KernelFeatures.fit(K, held.observed, weight, self.n_components)
+            return GateInputs(embedding, embedding.of_samples(data, embedding.projections(K)))
         inputs = data if self.gating_view is None else data.select([self.gating_view])
-        self.gate_features_ = ViewFeatures.fit(inputs, weight)
-        return self.gate_features_.of_samples(inputs)
+        columns = ViewFeatures.fit(inputs, weight)
+        return GateInputs(columns, columns.of_samples(inputs))
 
-    def _store(self, solutions: list[Any]) -> None:
+    def _take(self, data: Prepared) -> None:
+        super()._take(data)
+        self.gate_features_ = data.extra.features
+
+    def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
-        gate_weights = np.array([solution.gate_weights for solution in solutions])
-        gates = np.array([solution.gates for solution in solutions])
-        single = len(solutions) == 1
-        self.gate_weights_ = gate_weights[0] if single else gate_weights
-        self.training_gates_ = gates[0] if single else gates
+        self.gate_weights_ = gathered(solutions, "gate_weights")
+        self.training_gates_ = gathered(solutions, "gates")
         warn_unless_settled(
             type(self).__name__,
             solutions,
@@ -443,13 +397,10 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         opened = np.isfinite(gate_weights[:, :, -1]).any(axis=0)
         inputs = self.gate_features_.coef * opened[:, None, None]
         right = np.concatenate([coef.transpose(2, 1, 0), inputs], axis=2)
-        kernel_rows, observed = rows, rows.observed
-        if self.view_kernels_ is not None:
-            kernel_rows = rows.select(self.view_kernels_.view_names_)
-            observed = self.view_kernels_.kernel_observed(kernel_rows)
+        observed = self.input_.observed_of(rows)
         needed = np.asarray(right.any(axis=(1, 2)))
         products = np.zeros((len(right), len(rows), right.shape[2]))
-        kernels = self._kernels_of(kernel_rows, needed)
+        kernels = self.input_.kernels(rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
             products[m] = kernel @ right[m]
         projections = products[:, :, len(coef) :].sum(axis=0)

@@ -63,16 +63,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
+from kernelquilt.core.solution import Options, Solution, Step, Work
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import BinaryProblem
+from kernelquilt.mkl.multiclass import BinaryProblem, gathered
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 from kernelquilt.mkl.per_sample.switching import (
     MAX_SOLVES,
     TIES,
     Iterate,
     SwitchedProblem,
-    alternate,
+    adapt_switches,
     held_out,
     reference_switches,
     switch_count,
@@ -126,12 +126,8 @@ def solve_sample_adaptive_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    C : float or ndarray of shape (n,), default=1.0
-        Penalty, of all or of each sample; 0 leaves a sample out.
+    K, y, C
+        As in `solve_simple_mkl`, for one problem.
     m0, h0, tie, max_iter, outer_tol, validation_fraction, random_state
         As in `SampleAdaptiveMKLClassifier`.
     observed : ndarray of shape (n, M), bool, optional
@@ -151,23 +147,24 @@ def solve_sample_adaptive_mkl(
     observed = np.ones((len(y), len(K)), dtype=np.bool_) if observed is None else observed
     penalty = np.broadcast_to(np.asarray(C, dtype=np.float64), y.shape)
     count = switch_count(m0, len(K))
-    work: list[Solution] = []
+    work: list[Work] = []
 
     def problem_of(penalty: Floats) -> SwitchedProblem:
         reference = h0
         if isinstance(h0, str) and h0 == "sparse":
             allowed = np.asarray(observed[penalty > 0].any(axis=0))
-            work.append(
-                solve_simple_mkl(K, y, C=penalty, allowed=allowed, tol=tol, max_iter=MAX_SOLVES)
+            sparse = solve_simple_mkl(
+                K, y, C=penalty, allowed=allowed, tol=tol, max_iter=MAX_SOLVES
             )
-            reference = work[-1].weights > 0
+            work.append(sparse.work)
+            reference = sparse.weights > 0
         given = reference_switches(reference, observed.shape)
         return SwitchedProblem(K, y, penalty, observed, given, count)
 
     def iterates(problem: SwitchedProblem, number: int) -> Iterator[Iterate]:
         rng = check_random_state(deepcopy(random_state))
-        for it in islice(alternate(problem, tie, rng, tol, outer_tol), number):
-            work.append(it.solution)
+        for it in islice(adapt_switches(problem, tie, rng, tol, outer_tol), number):
+            work.append(it.solution.work)
             yield it
 
     scores = []
@@ -180,18 +177,18 @@ def solve_sample_adaptive_mkl(
     problem = problem_of(penalty)
     history: list[Step] = []
     for it in iterates(problem, max_iter):
-        solves = sum(each.n_solves for each in work)
-        history.append(Step(it.solution.objective, it.solution.duality_gap, solves))
+        spent = sum(work, Work())
+        history.append(Step(it.solution.objective, it.solution.duality_gap, spent.n_solves))
         if on_step is not None:
             on_step(history[-1])
-    work_done = {
-        name: sum(getattr(each, name) for each in work)
-        for name in ("n_solves", "n_smo_iter", "n_passes")
-    }
     last = replace(
-        it.solution, n_iter=len(history), history=tuple(history), margins=it.margins,
-        outer_tol=np.inf, **work_done,
-    )  # fmt: skip
+        it.solution,
+        n_iter=len(history),
+        work=spent,
+        history=tuple(history),
+        margins=it.margins,
+        outer_tol=np.inf,
+    )
     return AdaptiveSolution(
         **vars(last),
         switches=it.switches,
@@ -385,7 +382,7 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         # a start from another fit would change the duals within `tol`, and with them switches
         return solve_sample_adaptive_mkl(
             problem.K,
@@ -395,23 +392,19 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
             h0=self.h0,
             tie=self.tie,
             observed=problem.observed,
-            tol=self.tol,
-            max_iter=self.max_iter,
             outer_tol=self.outer_tol,
             validation_fraction=self.validation_fraction,
             random_state=self.random_state,
-            on_step=on_step,
+            **options.keywords(),
         )
 
     def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
         adaptive = cast(list[AdaptiveSolution], solutions)
-        several = len(adaptive) > 1
         for name in ("switches", "active", "margins"):
-            values = np.array([getattr(solution, name) for solution in adaptive])
-            setattr(self, f"{name}_", values if several else values[0])
+            setattr(self, f"{name}_", gathered(solutions, name))
         patterns = [solution.patterns for solution in adaptive]
-        self.patterns_ = patterns if several else patterns[0]
+        self.patterns_ = patterns if len(patterns) > 1 else patterns[0]
         self.settled_ = all(solution.at_rest for solution in adaptive)
         self.validation_scores_ = [solution.validation_scores for solution in adaptive]
 
@@ -433,7 +426,7 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
         switches = self.switches_.reshape(n_problems, -1, M)
         needed = np.asarray(weights.any(axis=0))
         parts = np.zeros((n_problems, len(rows), M))
-        kernels = self._kernels_of(rows, needed)
+        kernels = self.input_.kernels(rows, needed)
         for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
             duals = self.dual_coef_ * switches[:, :, m]
             parts[:, :, m] = (kernel @ duals.T).T * weights[:, [m]]

@@ -3,7 +3,6 @@
 Equation numbers are those of :mod:`kernelquilt.mkl.per_sample.sample_adaptive`.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from numbers import Integral, Real
@@ -11,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.solution import TINY, Solution
+from kernelquilt.core.solution import TINY, Solution, Work
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 from kernelquilt.mkl.per_sample.switch_step import switch_step, switched_kernels, switched_products
 
@@ -100,7 +100,7 @@ class Iterate(NamedTuple):
     settled: bool
 
 
-def alternate(
+def adapt_switches(
     problem: SwitchedProblem, tie: str, rng: np.random.RandomState, tol: float, outer_tol: float
 ) -> Iterator[Iterate]:
     """Yield an MKL solution after the other, each for the switches that the last one led to.
@@ -123,18 +123,30 @@ def alternate(
             weights = np.where(allowed, weights + LIFT / np.count_nonzero(allowed), 0.0)
             weights = weights / weights.sum()
         solution = solve_simple_mkl(
-            switched, y, C=C, margins=margins, allowed=allowed, tol=tol, max_iter=MAX_SOLVES,
-            weights=weights, dual_coef=dual_coef,
-        )  # fmt: skip
+            switched,
+            y,
+            C=C,
+            margins=margins,
+            allowed=allowed,
+            tol=tol,
+            max_iter=MAX_SOLVES,
+            weights=weights,
+            dual_coef=dual_coef,
+        )
         weights, dual_coef = solution.weights, solution.dual_coef
         products = switched_products(K, dual_coef, switches, weights > 0)
         read = (switches & (dual_coef != 0.0)[:, None] & (weights > 0)).mean()
-        solution = replace(solution, n_passes=solution.n_passes + float(read) + (switched is not K))
+        passes = float(read) + (switched is not K)
+        solution = replace(solution, work=solution.work + Work(n_passes=passes))
         squared = np.einsum("pi,ip,i->p", products, switches, dual_coef)
         it = Iterate(
-            solution, switches, margins, weights * products.T,
-            weights * np.sqrt(np.maximum(squared, 0.0)), False,
-        )  # fmt: skip
+            solution,
+            switches,
+            margins,
+            weights * products.T,
+            weights * np.sqrt(np.maximum(squared, 0.0)),
+            False,
+        )
         new_switches, new_margins = _updated(problem, it, tie, rng)
         same = np.array_equal(new_switches, switches) and np.array_equal(new_margins, margins)
         change = abs(objective - solution.objective)
@@ -155,9 +167,14 @@ def _updated(
     supplied = np.where(it.switches, c, 0.0).sum(axis=1)
     r = np.minimum(supplied, 1.0 - scale * it.solution.intercept)
     switches, _ = switch_step(
-        c, r, problem.reference, problem.budget,
-        previous=it.switches, available=problem.observed, priority=TIES[tie](c, rng),
-    )  # fmt: skip
+        c,
+        r,
+        problem.reference,
+        problem.budget,
+        previous=it.switches,
+        available=problem.observed,
+        priority=TIES[tie](c, rng),
+    )
     margins = _margins(problem.observed, switches, it.norms)
     kept = (margins <= MIN_MARGIN) | (problem.C == 0.0)
     switches[kept] = it.switches[kept]
@@ -180,11 +197,9 @@ def switch_count(m0: Any, M: int) -> int:
     if isinstance(m0, Real) and not isinstance(m0, Integral) and 0.0 <= float(m0) < 1.0:
         count = int(np.floor(float(m0) * M + 1e-9))  # 0.29 * 100 is meant to be 29
         if count == 0 and float(m0) > 0.0 and M > 1:
-            warnings.warn(
+            warn_user(
                 f"m0={float(m0):g} of {M} kernels, rounded down, is 0: no kernel is switched and "
-                "the fit is that of SimpleMKL; give m0 as an int, or a larger fraction",
-                UserWarning,
-                stacklevel=2,
+                "the fit is that of SimpleMKL; give m0 as an int, or a larger fraction"
             )
         return count
     raise ValueError(

@@ -34,21 +34,18 @@ References
    learning", NIPS 21, 2008.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 from scipy.optimize import linprog
 
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import TINY, Solution, Step
-from kernelquilt.core.svm.weighted_svm import Point, StackSVM
+from kernelquilt.core.solution import TINY, Options, Solution
+from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.sets import LP_OPTIONS, Simplex
 from kernelquilt.core.weights.small_qp import solve_qp
 
-LEVEL = 0.5  # between the lower bound (0) and the best value (1)
+LEVEL = 0.5
 SAME = 1e-13  # weights that differ by no more are the same
 PATIENCE = 50  # solves within which the gap has to shrink by a percent; a handful is usual
 
@@ -67,7 +64,7 @@ class Cuts:
         self._linear: list[float] = []
         self._q: list[Floats] = []
 
-    def add(self, point: Point) -> None:
+    def add(self, point: SVMPoint) -> None:
         """Add the cut of the duals of a point."""
         self._linear.append(point.linear)
         self._q.append(point.q[self.allowed])
@@ -122,8 +119,9 @@ class Cuts:
             projected = solve_qp(
                 np.eye(m),
                 -weights[self.allowed],
-                np.vstack([-np.eye(m), -0.5 * Q / sizes[:, None]]),
-                np.concatenate([np.zeros(m), -heights]),
+                np.zeros(m),
+                -0.5 * Q / sizes[:, None],
+                -heights,
                 np.ones((1, m)),
                 np.ones(1),
             )
@@ -142,141 +140,49 @@ class Cuts:
         return weights
 
 
-class State(NamedTuple):
-    """What the rule for the next weights sees.
-
-    Attributes
-    ----------
-    cuts : Cuts
-        The cuts so far.
-    minimiser : ndarray of shape (M,) or None
-        Where the largest cut is smallest.
-    point : Point
-        The last point.
-    best, bound : float
-        Lowest value and lower bound so far.
-    """
-
-    cuts: Cuts
-    minimiser: Floats | None
-    point: Point
-    best: float
-    bound: float
+def silp(svm: SVMAtWeights, weight_set: Simplex, options: Options) -> Solution:
+    """Solve by the semi-infinite linear programme (a `WeightSolver`)."""
+    return _cutting_plane(svm, weight_set, options, None)
 
 
-def _at_minimiser(state: State) -> Floats | None:
-    return state.minimiser
-
-
-def _at_projection(state: State) -> Floats | None:
-    level = (1.0 - LEVEL) * state.bound + LEVEL * state.best
-    return state.cuts.project(state.point.weights, level)
-
-
-def silp(
-    machine: StackSVM,
-    weight_set: Simplex,
-    *,
-    tol: float,
-    max_iter: int,
-    weights: Floats | None = None,
-    dual_coef: Floats | None = None,
-    on_step: Callable[[Step], None] | None = None,
-) -> Solution:
-    """Minimise ``J`` over the simplex by the semi-infinite linear programme.
-
-    Parameters
-    ----------
-    machine : StackSVM
-        The SVM with its kernels.
-    weight_set : Simplex
-        Where the weights may lie.
-    tol : float
-        Relative duality gap to reach.
-    max_iter : int
-        Cap on the SVM solves.
-    weights : ndarray of shape (M,), optional
-        Weights to start from, a point of the set.
-    dual_coef : ndarray of shape (n,), optional
-        Signed duals to start from.
-    on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
-
-    Returns
-    -------
-    Solution
-        At the lowest primal value seen.
-    """
-    certificate = Certificate(machine, weight_set.support, tol, on_step)
-    start = weight_set.start() if weights is None else weights
-    return _cutting_plane(certificate, weight_set, _at_minimiser, start, dual_coef, max_iter)
-
-
-def level_method(
-    machine: StackSVM,
-    weight_set: Simplex,
-    *,
-    tol: float,
-    max_iter: int,
-    weights: Floats | None = None,
-    dual_coef: Floats | None = None,
-    on_step: Callable[[Step], None] | None = None,
-) -> Solution:
-    """Minimise ``J`` over the simplex by the level method.
-
-    Parameters
-    ----------
-    machine : StackSVM
-        The SVM with its kernels.
-    weight_set : Simplex
-        Where the weights may lie.
-    tol : float
-        Relative duality gap to reach.
-    max_iter : int
-        Cap on the SVM solves.
-    weights : ndarray of shape (M,), optional
-        Weights to start from, a point of the set.
-    dual_coef : ndarray of shape (n,), optional
-        Signed duals to start from.
-    on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
-
-    Returns
-    -------
-    Solution
-        At the lowest primal value seen.
-    """
-    certificate = Certificate(machine, weight_set.support, tol, on_step)
-    start = weight_set.start() if weights is None else weights
-    return _cutting_plane(certificate, weight_set, _at_projection, start, dual_coef, max_iter)
+def level_method(svm: SVMAtWeights, weight_set: Simplex, options: Options) -> Solution:
+    """Solve by the level method (a `WeightSolver`)."""
+    return _cutting_plane(svm, weight_set, options, LEVEL)
 
 
 @single_threaded_blas()
 def _cutting_plane(
-    certificate: Certificate,
-    weight_set: Simplex,
-    following: Callable[[State], Floats | None],
-    weights: Floats,
-    dual_coef: Floats | None,
-    max_iter: int,
+    svm: SVMAtWeights, weight_set: Simplex, options: Options, level: float | None
 ) -> Solution:
-    """Solve, cut and move to the weights that `following` says until the certificate is met."""
-    machine, tol = certificate.machine, certificate.tol
+    """Solve, cut, move on until the certificate is met, and return the best point.
+
+    The next weights are the projection onto the level between the lower bound (0) and the best
+    value (1); the minimiser of the cuts without a level, or where the projection fails.
+    """
+    tol = options.tol
+    weights = weight_set.start() if options.start.weights is None else options.start.weights
+    certificate = Certificate(svm, weight_set.support, options)
     cuts = Cuts(weight_set)
-    point = best = machine.solve(weights, dual_coef, tol)
+    point = best = svm.solve(weights, options.start.dual_coef, tol)
     while True:
         best = min(best, point, key=lambda candidate: candidate.primal)
         cuts.add(point)
         certificate.raise_bound(point.linear - 0.5 * weight_set.support(point.q))
         minimiser, bound = cuts.minimise(max(abs(best.primal), TINY))
         certificate.raise_bound(bound)
-        if certificate.record(best) <= tol or machine.n_solves >= max_iter or _stalled(certificate):
+        exhausted = svm.work.n_solves >= options.max_iter
+        if certificate.record(best) <= tol or exhausted or _stalled(certificate):
             break
-        ahead = following(State(cuts, minimiser, point, best.primal, certificate.bound))
-        candidates = [w for w in (ahead, minimiser) if w is not None and _differ(w, point.weights)]
+        projected = None
+        if level is not None:
+            height = (1.0 - level) * certificate.bound + level * best.primal
+            projected = cuts.project(point.weights, height)
+        candidates = [
+            w for w in (projected, minimiser) if w is not None and _differ(w, point.weights)
+        ]
         if not candidates:  # the same weights would give the same cut
             break
-        point = machine.solve(candidates[0], point, tol)
+        point = svm.solve(candidates[0], point, tol)
     return certificate.solution(best)
 
 

@@ -28,14 +28,12 @@ References
    Algorithm 1.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Solution, Step
-from kernelquilt.core.svm.weighted_svm import Point, StackSVM
+from kernelquilt.core.solution import Options, Solution
+from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.sets import Simplex
 
@@ -50,42 +48,10 @@ MAX_FAILURES = 8  # in a row
 
 
 @single_threaded_blas()
-def reduced_gradient(
-    machine: StackSVM,
-    weight_set: Simplex,
-    *,
-    tol: float,
-    max_iter: int,
-    weights: Floats | None = None,
-    dual_coef: Floats | None = None,
-    on_step: Callable[[Step], None] | None = None,
-) -> Solution:
-    """Minimise ``J`` over the simplex (see the module docstring).
-
-    Parameters
-    ----------
-    machine : StackSVM
-        The SVM with its kernels.
-    weight_set : Simplex
-        Where the weights may lie.
-    tol : float
-        Relative duality gap to reach.
-    max_iter : int
-        Cap on the SVM solves, those of the line searches included.
-    weights : ndarray of shape (M,), optional
-        Weights to start from, a point of the set.
-    dual_coef : ndarray of shape (n,), optional
-        Signed duals to start from.
-    on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
-
-    Returns
-    -------
-    Solution
-        At the lowest primal value seen.
-    """
-    u = weight_set.start() if weights is None else weights
-    search = _Search(machine, weight_set, tol, max_iter, on_step, u, dual_coef)
+def reduced_gradient(svm: SVMAtWeights, weight_set: Simplex, options: Options) -> Solution:
+    """Solve by reduced gradient (a `WeightSolver`); return the point of lowest primal value."""
+    u = weight_set.start() if options.start.weights is None else options.start.weights
+    search = _Search(svm, weight_set, options, u)
     point = search.best
     failures = 0
     while not search.step_ends() and failures < MAX_FAILURES:
@@ -105,7 +71,7 @@ class _Search:
 
     Attributes
     ----------
-    best : Point
+    best : SVMPoint
         Lowest primal value so far.
     floor : float
         Share of equal weights that is mixed into all weights.
@@ -113,34 +79,25 @@ class _Search:
         Accuracy asked of the SVM.
     """
 
-    def __init__(
-        self,
-        machine: StackSVM,
-        weight_set: Simplex,
-        tol: float,
-        max_iter: int,
-        on_step: Callable[[Step], None] | None,
-        u: Floats,
-        dual_coef: Floats | None,
-    ) -> None:
-        self.machine = machine
+    def __init__(self, svm: SVMAtWeights, weight_set: Simplex, options: Options, u: Floats) -> None:
+        self.svm = svm
         self.weight_set = weight_set
-        self.certificate = Certificate(machine, weight_set.support, tol, on_step)
-        self.max_iter = max_iter
+        self.options = options
+        self.certificate = Certificate(svm, weight_set.support, options)
         self.floor = 0.0
-        self.inner_tol = tol
-        self.best = machine.solve(u, dual_coef, tol)
+        self.inner_tol = options.tol
+        self.best = svm.solve(u, options.start.dual_coef, options.tol)
         self._bound_by(self.best)
 
-    def solve(self, u: Floats, start: Point) -> Point:
+    def solve(self, u: Floats, start: SVMPoint) -> SVMPoint:
         """Solve at the weights that `u` stands for."""
         weights = (1.0 - self.floor) * u + self.floor * self.weight_set.start()
-        point = self.machine.solve(weights, start, self.inner_tol)
+        point = self.svm.solve(weights, start, self.inner_tol)
         self._bound_by(point)
         self.best = min(self.best, point, key=lambda candidate: candidate.primal)
         return point
 
-    def _bound_by(self, point: Point) -> None:
+    def _bound_by(self, point: SVMPoint) -> None:
         self.certificate.raise_bound(point.linear - 0.5 * self.weight_set.support(point.q))
 
     @property
@@ -151,12 +108,12 @@ class _Search:
     @property
     def ended(self) -> bool:
         """Whether the certificate is met or the cap on solves reached."""
-        return self.gap <= self.certificate.tol or self.exhausted
+        return self.gap <= self.options.tol or self.exhausted
 
     @property
     def exhausted(self) -> bool:
         """Whether the cap on solves is reached."""
-        return self.machine.n_solves >= self.max_iter
+        return self.svm.work.n_solves >= self.options.max_iter
 
     @property
     def negligible(self) -> float:
@@ -170,7 +127,7 @@ class _Search:
 
     def recover(self, leave_faces: bool) -> None:
         """Prepare another attempt after an iteration that failed."""
-        tol = self.certificate.tol
+        tol = self.options.tol
         self.inner_tol = max(0.1 * self.inner_tol, SMALLEST_INNER_TOL * tol)
         if leave_faces:
             self.floor = FLOOR_SHARE * min(1.0, max(self.gap, tol))
@@ -196,7 +153,7 @@ def _direction(u: Floats, gradient: Floats, allowed: Bools, base: int) -> Floats
     return direction
 
 
-def _descend(search: _Search, u: Floats, point: Point) -> tuple[Floats, Point]:
+def _descend(search: _Search, u: Floats, point: SVMPoint) -> tuple[Floats, SVMPoint]:
     """Do one iteration: moves to the boundary while J falls, then a golden section."""
     base = int(u.argmax())
     direction = _direction(u, -0.5 * point.q, search.weight_set.allowed, base)
@@ -225,8 +182,8 @@ def _moved(u: Floats, direction: Floats, step: float, blocked: int | None = None
 
 
 def _golden_section(
-    search: _Search, u: Floats, point: Point, direction: Floats, longest: float, end: Point
-) -> tuple[Floats, Point]:
+    search: _Search, u: Floats, point: SVMPoint, direction: Floats, longest: float, end: SVMPoint
+) -> tuple[Floats, SVMPoint]:
     """Return the best point found on the way to the longest step, whose end is known."""
     slope = -0.5 * float(point.q @ direction)
     low, high = 0.0, longest

@@ -1,4 +1,4 @@
-"""One cell of a completion study: tune on some samples, complete the kernels of others, measure.
+"""From a data set, a setting and a repetition to kernels with holes: some to tune on, some to test.
 
 `Study.problem` has ``partition``:
 
@@ -14,17 +14,14 @@
 Kernels are ``K (M, n, n)`` of the file. `DataSet.options` may instead have
 
 - ``kernels``: what is computed of each view ``view_0``, ``view_1``, ... of the file, see
-  `kernelquilt.experiments.study.problems.KERNELS`; samples whose kernel values are all zero in a
+  `kernelquilt.experiments.study.splits.KERNELS`; samples whose kernel values are all zero in a
   view are left out;
 - ``toy``: ``{kind, n_samples, views}``, kernels that `make_toy_kernels` draws anew in each
   repetition; there is no file. ``views`` are the numbers of those to keep, all by default.
 """
 
-import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,22 +30,12 @@ from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 from kernelquilt.datasets import make_absent, make_toy_kernels
-from kernelquilt.experiments.methods.completers import COMPLETERS, Completer
-from kernelquilt.experiments.running.evaluate import finished_row
-from kernelquilt.experiments.running.store import Row
-from kernelquilt.experiments.study.completion_measures import (
-    RANK,
-    heterogeneity,
-    nonlinearity,
-    spectra,
-)
-from kernelquilt.experiments.study.problems import KERNELS, seed_of
+from kernelquilt.experiments.study.completion_measures import spectra
 from kernelquilt.experiments.study.protocol import Cell, DataSet, ProtocolError
-from kernelquilt.experiments.study.sources import DataDirectory, DataMissingError
+from kernelquilt.experiments.study.sources import Archive, DataMissingError, Load
+from kernelquilt.experiments.study.splits import KERNELS, seed_of
 from kernelquilt.kernels.view_kernels import ViewKernels
-from kernelquilt.metrics import average_relative_error
 
-Archive = Mapping[str, Any]
 PUBLISHED = ("tr_idx", "val_idx", "test_idx", "observed_val", "observed_test")
 
 
@@ -84,7 +71,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class CompletionProblem:
+class CompletionSplit:
     """Kernels to complete.
 
     Attributes
@@ -99,17 +86,8 @@ class CompletionProblem:
     spectra: Floats
 
 
-def read_archive(dataset: DataSet, load: Any) -> Archive:
+def read_archive(dataset: DataSet, load: Load) -> Archive:
     """Return the arrays of a data set; none if its kernels are drawn.
-
-    Parameters
-    ----------
-    dataset : DataSet
-    load : DataDirectory
-
-    Returns
-    -------
-    archive : mapping of str to ndarray
 
     Raises
     ------
@@ -117,104 +95,35 @@ def read_archive(dataset: DataSet, load: Any) -> Archive:
         If the file is not there or has no kernels.
     """
     if "toy" in dataset.options:
-        return {}
-    if not isinstance(load, DataDirectory):
-        raise ProtocolError("completion needs kernels of a data directory")
-    with load.open(dataset) as stored:
-        archive = dict(stored)
+        return Archive()
+    archive = load.archive(dataset)
     needed = "view_0" if "kernels" in dataset.options else "K"
     if needed not in archive:
         raise DataMissingError(f"{dataset.name}: {dataset.filename} has no entry {needed!r}")
     return archive
 
 
-def make_completion_problem(cell: Cell, archive: Archive) -> CompletionProblem:
-    """Return the problem of a cell.
+def make_completion_split(cell: Cell, archive: Mapping[str, Any]) -> CompletionSplit:
+    """Return the split of a cell.
 
     Parameters
     ----------
     cell : Cell
-        Cells that differ only in the method have the same problem.
+        Cells that differ only in the method have the same split.
     archive : mapping of str to ndarray
         From `read_archive`.
 
     Returns
     -------
-    problem : CompletionProblem
+    split : CompletionSplit
     """
     K = _kernels(cell, archive)
     make_part = _published if cell.study.problem["partition"] == "published" else _drawn
     tuning, test = (make_part(cell, K, archive, name) for name in ("val", "test"))
-    return CompletionProblem(tuning, test, spectra(K))
+    return CompletionSplit(tuning, test, spectra(K))
 
 
-def complete(cell: Cell, problem: CompletionProblem) -> Row:
-    """Run one completer on a problem.
-
-    Parameters
-    ----------
-    cell : Cell
-    problem : CompletionProblem
-        Of this cell.
-
-    Returns
-    -------
-    row : Row
-        With status "failed" and the message if the completer raised an error. Errors are fractions.
-    """
-    return finished_row(cell, partial(_completed, cell, problem))
-
-
-def _completed(cell: Cell, problem: CompletionProblem) -> dict[str, Any]:
-    method = COMPLETERS[cell.method]
-    begun = time.perf_counter()
-    parameters = _chosen(method, cell, problem.tuning)
-    completer = method.make(parameters)
-    tuned = time.perf_counter()
-    figures = _errors(completer, method, problem.test)
-    figures["train_seconds"] = time.perf_counter() - tuned
-    figures["search_seconds"] = tuned - begun
-    figures["n_test"] = float((~problem.test.observed).any(axis=1).sum())
-    if len(problem.spectra) > 1:
-        figures["heterogeneity"] = heterogeneity(problem.spectra)
-    if problem.spectra.shape[1] >= RANK:
-        figures["nonlinearity"] = nonlinearity(problem.spectra)
-    for name, attribute in (("iterations", "n_iter_"), ("converged", "converged_")):
-        if hasattr(completer, attribute):
-            figures[name] = float(getattr(completer, attribute))
-    return {"figures": figures, "parameters": parameters}
-
-
-def _chosen(method: Completer, cell: Cell, tuning: Part) -> dict[str, Any]:
-    """Return the parameters with the least error on the tuning part."""
-    candidates = method.candidates(cell.study.grid)
-    if len(candidates) == 1:
-        return candidates[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of candidates
-        errors = [
-            _errors(method.make(parameters), method, tuning)[cell.study.metric]
-            for parameters in candidates
-        ]
-    return candidates[int(np.argmin(errors))]
-
-
-def _errors(completer: Any, method: Completer, part: Part) -> dict[str, float]:
-    """Return the errors of a completer, which is fitted."""
-    if method.first_complete:
-        part = part.with_first_complete()
-    filled = completer.fit_transform(part.leaky_stack if method.leaky else part.stack).gram()
-    return {
-        "squared_relative_error": _error(part, filled, squared=True),
-        "average_relative_error": _error(part, filled, squared=False),
-    }
-
-
-def _error(part: Part, filled: Floats, *, squared: bool) -> float:
-    return average_relative_error(part.K, filled, part.observed, squared=squared) / 100
-
-
-def _kernels(cell: Cell, archive: Archive) -> Floats:
+def _kernels(cell: Cell, archive: Mapping[str, Any]) -> Floats:
     options = cell.dataset.options
     if "toy" in options:
         toy = options["toy"]
@@ -230,7 +139,7 @@ def _kernels(cell: Cell, archive: Archive) -> Floats:
     return np.asarray(archive["K"], dtype=np.float64)
 
 
-def _published(cell: Cell, K: Floats, archive: Archive, name: str) -> Part:
+def _published(cell: Cell, K: Floats, archive: Mapping[str, Any], name: str) -> Part:
     absent = [key for key in PUBLISHED if key not in archive]
     if absent:
         raise ProtocolError(f"{cell.dataset.filename} has no entry {absent[0]!r}")
@@ -253,7 +162,7 @@ def _published(cell: Cell, K: Floats, archive: Archive, name: str) -> Part:
     return Part(_among(K, rows), observed)
 
 
-def _drawn(cell: Cell, K: Floats, archive: Archive, name: str) -> Part:
+def _drawn(cell: Cell, K: Floats, archive: Mapping[str, Any], name: str) -> Part:
     options = cell.study.problem
     order = np.random.default_rng(seed_of(cell, with_setting=False)).permutation(K.shape[1])
     tuning, test = np.split(order, [round(options["tuning"] * len(order))])

@@ -1,4 +1,4 @@
-"""From a data set, a setting and a repetition to one problem: kernels, features, labels.
+"""From a data set, a setting and a repetition to one split: kernels, features, labels.
 
 Every statistic (means of features, widths of kernels, centring, scaling) comes from observed
 training entries, and no test sample influences another. `Study.problem` may have
@@ -81,7 +81,7 @@ KERNELS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class Split:
     """Training and test samples of one split in one setting.
 
     Attributes
@@ -158,18 +158,18 @@ class Problem:
         return train, test
 
 
-def make_problem(cell: Cell, source: Source) -> Problem:
-    """Return the problem of a cell.
+def make_split(cell: Cell, source: Source) -> Split:
+    """Return the split of a cell.
 
     Parameters
     ----------
     cell : Cell
-        Cells that differ only in the method have the same problem.
+        Cells that differ only in the method have the same split.
     source : Source
 
     Returns
     -------
-    problem : Problem
+    split : Split
     """
     options = cell.study.problem
     data, y = source.data, source.y
@@ -180,7 +180,7 @@ def make_problem(cell: Cell, source: Source) -> Problem:
     train, test = _split(cell, source)
     complete = data[train], data[test]
     masked = _masked(cell, data, train, test)
-    return Problem(
+    return Split(
         *masked,
         complete=complete,
         y_train=y[train],

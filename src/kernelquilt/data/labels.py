@@ -1,0 +1,142 @@
+"""What is to be learned of samples: targets, classes and weights."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, assert_all_finite
+
+from kernelquilt._messages import warn_user
+from kernelquilt._typing import Array, Bools, Floats, Indices
+from kernelquilt.core.solution import TINY
+from kernelquilt.data.validation import check_alignment
+
+
+def check_targets(
+    estimator: Any, data: Any, y: Any, sample_weight: Any, kind: Callable[[Array], Array]
+) -> tuple[Array, Floats]:
+    """Return targets (n,) and weights (n,) of the samples `data` after checking them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        For the messages.
+    data : MultiView or KernelStack of n samples
+    y, sample_weight
+        As the user gave them.
+    kind : callable
+        `as_classes`, `as_numbers` or the like: turns targets (n,) into those to be learned.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
+    check_alignment(data, y)
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    y = kind(y)
+    if len(y) != len(data):
+        raise ValueError(
+            f"X has {len(data)} samples, but y has {len(y)} labels; give one label per sample"
+        )
+    weight = _check_sample_weight(sample_weight, y, dtype=np.float64)
+    if (weight < 0).any():
+        raise ValueError(
+            f"{(weight < 0).sum()} of {len(weight)} sample weights are negative; "
+            "leave samples out with a weight of 0"
+        )
+    return y, weight
+
+
+def as_classes(y: Array) -> Array:
+    """Return labels (n,) after checking that they are classes."""
+    check_classification_targets(y)
+    return y
+
+
+def as_numbers(y: Array) -> Floats:
+    """Return targets (n,) of a regression."""
+    return np.asarray(y, dtype=np.float64)
+
+
+class Labels(NamedTuple):
+    """The classes of n samples and their weights.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Class labels.
+    codes : ndarray of shape (n,)
+        Position of the label of each sample in `classes`.
+    weight : ndarray of shape (n,)
+        Weight of each sample, 0 for those left out.
+    """
+
+    classes: Array
+    codes: Indices
+    weight: Floats
+
+    def check_two_classes(self, estimator: Any) -> None:
+        """Refuse to learn from less than two classes."""
+        present = np.unique(self.codes[self.weight > 0])
+        if len(present) < 2:
+            weighted = "" if self.weight.all() else " with positive weight"
+            raise ValueError(
+                f"{type(estimator).__name__} needs samples of at least two classes{weighted}, got "
+                f"{len(present)} class among {len(self.codes)} samples: "
+                f"{self.classes[present].tolist()}"
+            )
+
+    def without_empty(self, estimator: Any, observed: Bools) -> "Labels":
+        """Return the labels with weight 0 for samples that have no view."""
+        weight = weights_of_seen(self.weight, observed)
+        if len(np.unique(self.codes[weight > 0])) < 2:
+            empty = np.asarray(~observed.any(axis=1))
+            raise ValueError(
+                f"{type(estimator).__name__} needs samples with an observed view of at least two "
+                f"classes; {empty.sum()} of {len(empty)} samples have none"
+            )
+        return self._replace(weight=weight)
+
+    def factors(self, class_weight: Any) -> Floats:
+        """Return the factor (n,) of the class of each sample on its penalty."""
+        if class_weight == "balanced":
+            totals = np.bincount(self.codes, self.weight)
+            factor = totals.sum() / (np.count_nonzero(totals) * np.maximum(totals, TINY))
+        else:
+            factor = compute_class_weight(
+                class_weight, classes=self.classes, y=self.classes[self.codes]
+            )
+        if not (np.isfinite(factor).all() and (factor > 0).all()):
+            raise ValueError(
+                f"class_weight must be positive and finite for every class, got {class_weight}"
+            )
+        return np.asarray(factor)[self.codes]
+
+
+def check_labels(estimator: Any, data: Any, y: Any, sample_weight: Any = None) -> Labels:
+    """Return the labels of the samples `data`, of two classes at least."""
+    y, weight = check_targets(estimator, data, y, sample_weight, as_classes)
+    labels = Labels(*np.unique(y, return_inverse=True), weight)
+    labels.check_two_classes(estimator)
+    return labels
+
+
+def weights_of_seen(weight: Floats, observed: Bools) -> Floats:
+    """Return the sample weights with 0 for samples that have no view, with a warning."""
+    empty = np.asarray(~observed.any(axis=1))
+    if empty.any():
+        warn_user(
+            f"{empty.sum()} of {len(empty)} training samples have no observed view and are "
+            "left out of the fit"
+        )
+    return np.where(empty, 0.0, weight)
+
+
+def classes_of(scores: Floats, classes: Array) -> Array:
+    """Return the class of each sample: by the sign of scores (n,), or the largest of (n, c)."""
+    codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    return np.asarray(classes[codes])

@@ -1,0 +1,297 @@
+"""What an estimator holds of its training samples, and how it gets to kernels of new ones.
+
+`check_samples` checks what a user hands over to ``fit``. `fit_input` makes the `KernelInput` of it
+that the estimator keeps: of views, whose kernels are computed, or of a stack, whose kernels are
+looked up. Only here it matters which of the two it is.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kernelquilt._messages import quoted, warn_all_absent
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
+from kernelquilt.data.validation import LEARNED, validate_views
+from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.view_kernels import ViewKernels, kernels_of_views
+
+Samples = MultiView | KernelStack
+
+PART_ENTRIES = 2**23  # kernel entries held at a time while predicting
+
+
+class KernelInput(ABC):
+    """The training samples of a fitted estimator, and kernels of samples with them.
+
+    Attributes
+    ----------
+    names : tuple of M str
+        Names of the kernels.
+    observed : ndarray of bool of shape (n, M)
+        Which training samples have which kernel.
+    views : MultiView or None
+        The training samples; None where only kernels are known.
+    """
+
+    names: tuple[str, ...]
+    observed: Bools
+    views: MultiView | None = None
+
+    def __init__(self, estimator: Any) -> None:
+        learned = vars(estimator)
+        self._learned = {name: learned[name] for name in LEARNED if name in learned}
+
+    def describe(self, estimator: Any) -> None:
+        """Give an estimator this input and the attributes that scikit-learn expects with it."""
+        for name in LEARNED:
+            vars(estimator).pop(name, None)
+        vars(estimator).update(self._learned, input_=self, kernel_names_=self.names)
+
+    @abstractmethod
+    def training_gram(self, data: Samples) -> tuple[Numbers, Bools]:
+        """Return the kernels (M, n, n) of the training samples, zero where absent, and the mask."""
+
+    @abstractmethod
+    def rows(self, estimator: Any, X: Any) -> Samples:
+        """Return new samples for `estimator` in the container that the other methods take."""
+
+    @abstractmethod
+    def observed_of(self, rows: Any) -> Bools:
+        """Return which kernels samples have, (n_rows, M)."""
+
+    @abstractmethod
+    def kernels(self, rows: Any, needed: Bools | None = None) -> Iterator[Numbers]:
+        """Iterate over the needed kernels (n_rows, n) with the training samples, zero if absent."""
+
+    @abstractmethod
+    def between(self, rows: Any, m: int, columns: Indices) -> Floats:
+        """Return kernel m of samples that have it with some training samples that have it."""
+
+    @abstractmethod
+    def diag(self, rows: Any, m: int) -> Numbers | None:
+        """Return k(x, x) of samples in kernel m, zero where absent, or None if it is not known."""
+
+    @abstractmethod
+    def narrowed(self, rows: Any, m: int) -> Any:
+        """Return samples with no more than kernel m needs, so that slicing them is cheap."""
+
+    @abstractmethod
+    def keep_only(self, columns: list[Indices]) -> list[Indices]:
+        """Forget the training samples that `between` will not be asked for.
+
+        Parameters
+        ----------
+        columns : list of M ndarrays of int
+            The training samples that stay, for each kernel.
+
+        Returns
+        -------
+        columns : list of M ndarrays of int
+            What they are called from now on.
+        """
+
+    def parts(self, rows: Any, entries_per_row: int) -> list[Any]:
+        """Cut samples into parts whose kernels take a moderate amount of memory."""
+        size = max(1, PART_ENTRIES // max(1, entries_per_row))
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+class StackInput(KernelInput):
+    """The input of an estimator that was given a stack: which samples of which stack."""
+
+    def __init__(self, estimator: Any, stack: KernelStack) -> None:
+        super().__init__(estimator)
+        stack.check_square()
+        warn_all_absent(stack.observed, stack.names, "kernel")
+        self.training: TrainingRows = stack.training_rows
+        self.names, self.observed = stack.names, stack.observed
+
+    def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
+        """Return what `KernelInput.training_gram` says."""
+        return data.training_gram()
+
+    def rows(self, estimator: Any, X: Any) -> KernelStack:
+        """Return what `KernelInput.rows` says."""
+        return as_stack(X)
+
+    def observed_of(self, rows: KernelStack) -> Bools:
+        """Return what `KernelInput.observed_of` says."""
+        return rows.observed
+
+    def kernels(self, rows: KernelStack, needed: Bools | None = None) -> Iterator[Numbers]:
+        """Return what `KernelInput.kernels` says."""
+        return rows.cross_kernels(self.training, needed)
+
+    def between(self, rows: KernelStack, m: int, columns: Indices) -> Floats:
+        """Return what `KernelInput.between` says."""
+        return rows.cross_kernel(self.training, m, columns).astype(np.float64, copy=False)
+
+    def diag(self, rows: KernelStack, m: int) -> Numbers | None:
+        """Return what `KernelInput.diag` says."""
+        diag = rows.diag_of_rows(self.training)
+        return None if diag is None else np.where(rows.observed[:, m], diag[m], 0.0)
+
+    def narrowed(self, rows: KernelStack, m: int) -> KernelStack:
+        """Return what `KernelInput.narrowed` says."""
+        return rows
+
+    def keep_only(self, columns: list[Indices]) -> list[Indices]:
+        """Return what `KernelInput.keep_only` says: there is nothing to forget."""
+        return columns
+
+
+class ViewInput(KernelInput):
+    """The input of an estimator that was given views: their kernels, fitted to these samples."""
+
+    def __init__(
+        self, estimator: Any, data: MultiView, kernels: Any, weight: Floats | None
+    ) -> None:
+        super().__init__(estimator)
+        self.view_kernels = ViewKernels(kernels)._fit_views(data, weight)
+        self.names = self.view_kernels.kernel_names_
+        self.observed = self.view_kernels.kernel_observed(data)
+
+    @property
+    def views(self) -> MultiView:  # type: ignore[override]
+        """The training samples."""
+        return self.view_kernels.training_views_
+
+    def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
+        """Return what `KernelInput.training_gram` says."""
+        return self.view_kernels._training_stack().training_gram()
+
+    def rows(self, estimator: Any, X: Any) -> MultiView:
+        """Return what `KernelInput.rows` says."""
+        if isinstance(X, KernelStack):
+            raise ValueError(
+                f"X is a KernelStack, but {type(estimator).__name__} was fitted on views; "
+                "pass samples in the form of the training samples"
+            )
+        return validate_views(estimator, X, estimator.views, reset=False)
+
+    def observed_of(self, rows: MultiView) -> Bools:
+        """Return what `KernelInput.observed_of` says."""
+        return self.view_kernels.kernel_observed(rows)
+
+    def kernels(self, rows: MultiView, needed: Bools | None = None) -> Iterator[Numbers]:
+        """Return what `KernelInput.kernels` says."""
+        return self.view_kernels.iter_kernels(rows, needed)
+
+    def between(self, rows: MultiView, m: int, columns: Indices) -> Floats:
+        """Return what `KernelInput.between` says."""
+        return self.view_kernels.kernel_between(rows, m, columns)
+
+    def diag(self, rows: MultiView, m: int) -> Numbers:
+        """Return what `KernelInput.diag` says."""
+        return self.view_kernels.kernel_diag(rows, m)
+
+    def narrowed(self, rows: MultiView, m: int) -> MultiView:
+        """Return what `KernelInput.narrowed` says."""
+        return rows.select([self.view_kernels.view_of(m)])
+
+    def keep_only(self, columns: list[Indices]) -> list[Indices]:
+        """Return what `KernelInput.keep_only` says."""
+        kept = np.unique(np.concatenate([np.empty(0, dtype=np.intp), *columns]))
+        self.view_kernels.training_views_ = self.views[kept]
+        self.observed = self.observed[kept]
+        return [np.searchsorted(kept, each) for each in columns]
+
+
+def check_samples(estimator: Any, X: Any) -> Samples:
+    """Return the training samples of an estimator with the parameters `kernels` and `views`.
+
+    Sets the attributes of the estimator that describe them.
+    """
+    if isinstance(X, KernelStack) or is_precomputed(estimator.kernels):
+        if estimator.views is not None:
+            raise ValueError("views= describes the columns of 2-D data; leave it None for kernels")
+        stack = as_stack(X)
+        for name in LEARNED:
+            vars(estimator).pop(name, None)
+        estimator.n_features_in_ = stack.shape[1]
+        return stack
+    return validate_views(estimator, X, estimator.views, reset=True)
+
+
+def fit_input(
+    estimator: Any, data: Samples, weight: Floats | None, *, kernels: Any = None
+) -> KernelInput:
+    """Fit the kernels of training samples from `check_samples`.
+
+    Parameters
+    ----------
+    estimator : estimator
+    data : MultiView or KernelStack of n samples
+    weight : ndarray of shape (n,) or None
+        Weights of the samples in the statistics of the kernels.
+    kernels : as in `ViewKernels`, default=None
+        By default those of the estimator.
+
+    Returns
+    -------
+    KernelInput
+    """
+    if isinstance(data, KernelStack):
+        return StackInput(estimator, data)
+    return ViewInput(estimator, data, estimator.kernels if kernels is None else kernels, weight)
+
+
+def count_kernels(data: Samples, kernels: Any) -> int:
+    """Return how many kernels there will be of samples from `check_samples`."""
+    if isinstance(data, KernelStack):
+        return len(data.names)
+    return sum(map(len, kernels_of_views(kernels, data.names).values()))
+
+
+def without_view(data: Samples, name: str, parameter: str) -> MultiView:
+    """Return training samples without a view that a parameter names and that has other uses."""
+    if isinstance(data, KernelStack):
+        raise ValueError(
+            f"{parameter}={name!r} names a view, but X holds {data.shape[1]} kernels; give views, "
+            f"or leave {parameter} None"
+        )
+    if name not in data.names:
+        raise ValueError(
+            f"{parameter}={name!r} is not among the {len(data.names)} views {quoted(data.names)}"
+        )
+    others = [other for other in data.names if other != name]
+    if not others:
+        raise ValueError(
+            f"{parameter}={name!r} is the only view, which leaves no view for the kernels; give it "
+            f"twice under two names, or leave {parameter} None"
+        )
+    return data.select(others)
+
+
+@contextmanager
+def naming_indefinite(estimator: Any, data: Samples) -> Iterator[None]:
+    """Turn a factorisation that fails into an error that names the kernel."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        stack = (
+            data
+            if isinstance(data, KernelStack)
+            else ViewKernels(estimator.kernels).fit_transform(data)
+        )
+        stack.check_psd()
+        raise ValueError(
+            f"the {len(stack.names)} kernels of {len(data)} samples are too ill-conditioned: "
+            f"{error}; scale them, or choose other kernels"
+        ) from error
+
+
+def is_precomputed(kernels: Any) -> bool:
+    """Whether `kernels` says that plain arrays of kernels are given."""
+    return isinstance(kernels, str) and kernels == "precomputed"
+
+
+def input_tags(estimator: Any, tags: Any) -> Any:
+    """Return scikit-learn's tags of an estimator with the parameters `kernels` and `views`."""
+    tags.input_tags.allow_nan = estimator.views is not None
+    tags.input_tags.pairwise = is_precomputed(estimator.kernels)
+    return tags

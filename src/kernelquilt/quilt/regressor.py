@@ -1,0 +1,160 @@
+"""The recommended regressor for data with absent views: a quilt with the squared loss."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kernelquilt._messages import unchanged_on_error
+from kernelquilt._typing import Floats
+from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
+from kernelquilt.kernels.inputs import check_samples, input_tags, naming_indefinite
+from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
+from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.stacking import solve_linear_stacking
+from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
+
+
+class QuiltRegressor(RegressorMixin, BaseEstimator):
+    """The regressor to start with when views are absent: tuned by itself.
+
+    `QuiltClassifier` with the squared loss throughout, linear stacks, and the mean of the two.
+
+    Parameters
+    ----------
+    kernels : str, callable, list or dict, default="median_gaussian"
+        Kernels of the views, as in `ViewKernels`; "precomputed" for plain arrays of kernels of
+        shape (n, n, M). All kernels, those of a `KernelStack` too, are centred and scaled by the
+        samples that have them.
+    views : dict of str to columns, "columns" or None, default=None
+        The views of 2-D data, as in `as_views`.
+    completion : completer or None, default=None
+        What fills absent kernels, as in `QuiltClassifier`.
+    pattern : bool, default=False
+        Whether one more expert learns from which views a sample has: for absence that depends
+        on what is predicted, as it will for new samples.
+    max_memory : float, default=4.0
+        GiB above which fitting is refused.
+    n_jobs : int or None, default=None
+        Threads over the experts; results do not depend on it.
+
+    Attributes
+    ----------
+    view_transfer_, kernel_weights_, expert_weights_, expert_gap_
+        As in `QuiltClassifier`.
+    reliability_, pattern_reliability_
+        As in `QuiltClassifier`.
+    loo_score_ : float
+        Leave-one-out coefficient of determination.
+    early_stacking_, late_stacking_, quilt_, used_kernels_, used_samples_
+        As in `QuiltClassifier`.
+    kernel_names_, n_features_in_
+        As in `QuiltClassifier`.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, _ = kq.datasets.load_example("wdbc")
+    >>> target = X["mean"][:, 0]
+    >>> X = kq.datasets.make_absent(X, 0.4, random_state=0)
+    >>> model = kq.QuiltRegressor().fit(X[:200], target[:200])
+    >>> bool(model.score(X[200:], target[200:]) > 0.7)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = CONSTRAINTS
+
+    def __init__(
+        self,
+        kernels: Any = "median_gaussian",
+        *,
+        views: Any = None,
+        completion: Any = None,
+        pattern: bool = False,
+        max_memory: float = 4.0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernels = kernels
+        self.views = views
+        self.completion = completion
+        self.pattern = pattern
+        self.max_memory = max_memory
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "QuiltRegressor":
+        """Fit the regressor.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
+            Training samples. Absent views are rows of NaN, or not observed in the container.
+        y : array-like of shape (n,)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each sample in losses and means, as in `QuiltClassifier`.
+
+        Returns
+        -------
+        self : QuiltRegressor
+        """
+        self._validate_params()
+        with unchanged_on_error(self), single_threaded_blas():
+            data = check_samples(self, X)
+            y, weight = check_targets(self, data, y, sample_weight, as_numbers)
+            copies = weights_of_seen(weight, data.observed)
+            if np.count_nonzero(copies) < LEAST_SAMPLES:
+                raise ValueError(
+                    f"{type(self).__name__} needs at least {LEAST_SAMPLES} samples with a view and "
+                    f"positive weight, got n_samples={np.count_nonzero(copies)}"
+                )
+            self.mean_ = float(np.average(y, weights=copies))
+            spread = float(np.sqrt(np.average(np.square(y - self.mean_), weights=copies)))
+            self.scale_ = spread if spread > 1e-12 * abs(self.mean_) else 1.0
+            Y = ((y - self.mean_) / self.scale_)[:, None]
+            targets = Targets(Y, np.zeros(len(y), np.intp), copies, copies)
+            with naming_indefinite(self, data):
+                fitted, part = fit_to_samples(self, data, targets)
+            loo = fitted.quilt.early_loo, fitted.quilt.late_loo
+            early, late = (
+                solve_linear_stacking(scores[:, :, 0], part.Y[:, 0], sample_weight=part.weight)
+                for scores in loo
+            )
+            store_attributes(self, fitted, early, late)
+            found = 0.5 * (early.combine(loo[0]) + late.combine(loo[1]))
+            self.loo_score_ = _determination(part.Y, found, part.weight)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predictions for samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            Samples in the form of the training samples, as in `QuiltClassifier`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self, "quilt_")
+        rows = self.input_.rows(self, X)
+        with single_threaded_blas():
+            parts = self.input_.parts(rows, self._fitted.entries_per_row)
+            found = [self._predict_part(part) for part in parts]
+        return self.mean_ + self.scale_ * np.concatenate(found)
+
+    def _predict_part(self, rows: Any) -> Floats:
+        early, late = self._fitted.scores(rows)
+        return 0.5 * (self.early_stacking_.combine(early) + self.late_stacking_.combine(late))[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
+
+def _determination(y: Floats, found: Floats, weight: Floats) -> float:
+    """Return the weighted coefficient of determination of predictions (n, 1)."""
+    residual = weight @ np.square(y - found)
+    total = weight @ np.square(y - np.average(y, axis=0, weights=weight))
+    return float(1.0 - residual[0] / total[0]) if total[0] > 0 else 0.0
