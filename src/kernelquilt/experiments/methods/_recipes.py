@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.preprocessing import FunctionTransformer
 
 from kernelquilt._typing import Array
 from kernelquilt.experiments.study.splits import Split, Stacks
@@ -104,19 +105,17 @@ class OnKernels:
 
     def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
-        train, test = split.stacks
-        begun = time.perf_counter()
-        if self.filler is not None:
-            filler = clone(self.filler)
-            train, test = filler.fit_transform(train), filler.transform(test)
-        filled = time.perf_counter() - begun
+        if self.filler is None:
+            return self._fitted(split.stacks, split, tuning)
+        stacks, seconds = _filled(self.filler, split.stacks)
+        return with_figures(self._fitted(stacks, split, tuning), fill_seconds=seconds)
+
+    def _fitted(self, stacks: Stacks, split: Split, tuning: Tuning) -> Fitted:
         candidates = tuning.candidates(self.tuned)
         if not candidates:
-            fitted = fit_and_predict(clone(self.classifier), (train, test), split)
-        else:
-            search = MKLSearchCV(self.classifier, candidates, cv=tuning.splitter)
-            fitted = from_search(search, (train, test), split)
-        return with_figures(fitted, fill_seconds=filled) if self.filler is not None else fitted
+            return fit_and_predict(clone(self.classifier), stacks, split)
+        search = MKLSearchCV(self.classifier, candidates, cv=tuning.splitter)
+        return from_search(search, stacks, split)
 
 
 @dataclass(frozen=True)
@@ -127,28 +126,31 @@ class OnFeatures:
     ----------
     classifier : estimator
     grid : dict of str to list
-    prepare : transformer or None
+    prepare : transformer
         Such as an imputer; fitted once, to all training samples, as it sees no labels.
     """
 
     classifier: Any
     grid: dict[str, list[Any]] = field(default_factory=dict)
-    prepare: Any = None
+    prepare: Any = field(default_factory=FunctionTransformer)
 
     def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
-        train, test = split.features
-        begun = time.perf_counter()
-        if self.prepare is not None:
-            prepare = clone(self.prepare)
-            train, test = prepare.fit_transform(train), prepare.transform(test)
-        filled = time.perf_counter() - begun
+        features, seconds = _filled(self.prepare, split.features)
         if self.grid:
             search = GridSearchCV(self.classifier, self.grid, cv=tuning.splitter)
-            fitted = from_search(search, (train, test), split)
+            fitted = from_search(search, features, split)
         else:
-            fitted = fit_and_predict(clone(self.classifier), (train, test), split)
-        return with_figures(fitted, fill_seconds=filled)
+            fitted = fit_and_predict(clone(self.classifier), features, split)
+        return with_figures(fitted, fill_seconds=seconds)
+
+
+def _filled(filler: Any, pair: tuple[Any, Any]) -> tuple[tuple[Any, Any], float]:
+    """Transform training and test samples; return these, and the seconds it took."""
+    begun = time.perf_counter()
+    filler = clone(filler)
+    filled = filler.fit_transform(pair[0]), filler.transform(pair[1])
+    return filled, time.perf_counter() - begun
 
 
 def from_search(search: Any, stacks: tuple[Any, Any], split: Split) -> Fitted:

@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 
 import numpy as np
 
+from kernelquilt.experiments.errors import remedy
 from kernelquilt.experiments.methods import METHODS
 from kernelquilt.experiments.own_data.describe import FEW_IN_CLASS, MANY_SAMPLES
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
@@ -122,12 +122,9 @@ def check_name(name: str, known: Collection[str], kind: str) -> None:
     kind : str
         What it names, such as ``"method"``.
     """
-    if name in known:
-        return
-    near = get_close_matches(name, list(known), n=3, cutoff=0.5)
-    shown = " or ".join(map(repr, near))
-    remedy = f"did you mean {shown}?" if near else f"there are {', '.join(known)}"
-    raise ProtocolError(f"there is no {kind} {name!r}; {remedy}")
+    if name not in known:
+        meant = remedy(name, known, f"there are {', '.join(known)}", cutoff=0.5)
+        raise ProtocolError(f"there is no {kind} {name!r}; {meant}")
 
 
 def _smallest_class(data: UserData) -> int:

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats
-from kernelquilt.experiments.errors import UserError
+from kernelquilt.experiments.errors import UserError, remedy
 
 LABELS = "y"  # where labels are looked for if nothing else is said
 _PREFIX = re.compile(r"(.+?)(?:__|:|\.).+")
@@ -231,7 +230,8 @@ def _match(view: str, pattern: str, names: Sequence[str]) -> list[int]:
         return list(range(names.index(first), names.index(last) + 1))
     found = [p for p, name in enumerate(names) if fnmatchcase(name, pattern)]
     if not found:
-        raise DataFileError(f"view {view!r}: no column fits {pattern!r}" + _near(pattern, names))
+        meant = remedy(pattern, names, f"it has {_some(names)}")
+        raise DataFileError(f"view {view!r}: no column fits {pattern!r}; {meant}")
     return found
 
 
@@ -244,14 +244,8 @@ def _left_out(names: Sequence[str], columns: Mapping[str, list[int]]) -> tuple[s
 
 
 def _unknown(path: Path, kind: str, name: str, names: Sequence[str]) -> str:
-    return f"{path.name!r} has no {kind} {name!r}" + _near(name, names)
-
-
-def _near(name: str, names: Sequence[str]) -> str:
-    near = get_close_matches(name, names, n=3, cutoff=0.6)
-    if near:
-        return f"; did you mean {' or '.join(map(repr, near))}?"
-    return f"; it has {_some(names)}"
+    meant = remedy(name, names, f"it has {_some(names)}")
+    return f"{path.name!r} has no {kind} {name!r}; {meant}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -232,19 +232,7 @@ def _by_size(setting: Any) -> tuple[bool, Any]:
 
 
 def load_protocol(name: str, *, quick: bool = False) -> list[Study]:
-    """Return the studies of a protocol of this package.
-
-    Parameters
-    ----------
-    name : str
-        One of `PROTOCOLS`.
-    quick : bool, default=False
-        Whether to put the entries of ``quick`` in the place of those of the full form.
-
-    Returns
-    -------
-    studies : list of Study
-    """
+    """Return the studies of a protocol of this package in their full or their quick form."""
     return [forms[quick] for forms in load_forms(name)]
 
 
