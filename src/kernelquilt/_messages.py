@@ -98,22 +98,21 @@ def warn_all_absent(observed: Bools, names: Sequence[str], kind: str) -> None:
     """
     gone = [name for name, rows in zip(names, observed.T, strict=True) if not rows.any()]
     if gone:
-        warnings.warn(
+        warn_user(
             f"{len(gone)} of {len(names)} {kind}s absent for all {len(observed)} training samples "
-            f"and therefore ignored, now and in new data: {quoted(gone)}",
-            UserWarning,
-            stacklevel=3,
+            f"and therefore ignored, now and in new data: {quoted(gone)}"
         )
 
 
-def warn_user(message: str) -> None:
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn as the line outside of the package that led here."""
     package = f"{__name__.partition('.')[0]}."
     frame: FrameType | None = sys._getframe(1)
     level = 2
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
+    # scikit-learn wraps transform, and its pipelines and searches stand in between
+    while frame and frame.f_globals.get("__name__", "").startswith((package, "sklearn.")):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, UserWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:

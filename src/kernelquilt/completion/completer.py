@@ -10,7 +10,6 @@ in every completed kernel p. Nothing here depends on how such samples are arrang
 """
 
 import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent, warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.stack import KernelStack, as_stack
@@ -228,11 +227,9 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
 
     def _warn_empty(self, known: Bools, what: str) -> None:
         if not known.all():
-            warnings.warn(
+            warn_user(
                 f"{(~known).sum()} of {len(known)} {what} have no observed kernel and get "
-                f"{self._empty_get}",
-                UserWarning,
-                stacklevel=5,
+                f"{self._empty_get}"
             )
 
     def _warn_few(self, observed: Bools) -> None:
@@ -240,12 +237,10 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
         names, counts = self._kernel_names(), observed.sum(axis=0)
         few = [name for name, count in zip(names, counts, strict=True) if count < FEW]
         if few and not observed.all():
-            warnings.warn(
+            warn_user(
                 f"fewer than {FEW} of {len(observed)} training samples have the kernels "
                 f"{quoted(few)}; what is completed there has little to rest on, and leaving them "
-                "out may be better",
-                UserWarning,
-                stacklevel=6,
+                "out may be better"
             )
 
     def _warn_alone(self, observed: Bools) -> None:
@@ -258,12 +253,10 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
             if not present.all() and not others.any()
         ]
         if alone:
-            warnings.warn(
+            warn_user(
                 f"the kernels {quoted(alone)} have none of the {len(observed)} training samples in "
                 "common with another kernel, so that nothing can be learned about what is absent "
-                "in them; it starts from their mean",
-                UserWarning,
-                stacklevel=6,
+                "in them; it starts from their mean"
             )
 
     def __sklearn_tags__(self) -> Any:
@@ -306,12 +299,11 @@ class IterativeCompleter(BaseCompleter):
         self.n_iter_ = len(history)
         self.converged_ = bool(history[-1].distance <= self.tol)
         if not self.converged_:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} stopped after {self.n_iter_} iterations at a "
                 f"{self._distance_name} of {history[-1].distance:.2g}, above tol={self.tol:.2g}; "
                 f"{self._remedy}",
                 ConvergenceWarning,
-                stacklevel=6,
             )
 
     def _reporter(self) -> Callable[[int, CompletionStep], None] | None:

@@ -15,13 +15,13 @@ Learning 2017, in terms of kernels.
 | k | ``n_neighbors`` |
 """
 
-import warnings
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import (
     Combination,
@@ -134,11 +134,9 @@ class KNNFill(BaseCompleter):
                 alone[name] = int(without.sum())
         if alone:
             counts = ", ".join(f"{name!r}: {count}" for name, count in alone.items())
-            warnings.warn(
+            warn_user(
                 f"of {len(observed)} {what} some lack a kernel and share none with the training "
-                f"samples that have it; they get the mean of that kernel ({counts})",
-                UserWarning,
-                stacklevel=6,
+                f"samples that have it; they get the mean of that kernel ({counts})"
             )
         return coefs
 

@@ -34,13 +34,13 @@ If a kernel has diagonal 1, what (1) leaves of it goes into a direction of the s
 | a | ``coef``, one row for each absent sample |
 """
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import Combination, mean_diagonal, row_keys, unit_kernels
 from kernelquilt.completion.completer import BaseCompleter
@@ -179,11 +179,9 @@ class TransferFill(BaseCompleter):
                 unserved[name] = int((~served).sum())
         if unserved:
             counts = ", ".join(f"{name!r}: {count}" for name, count in unserved.items())
-            warnings.warn(
+            warn_user(
                 f"of {len(observed)} {what} some lack a kernel and have none that shares enough "
-                f"training samples with it; they get the mean of that kernel ({counts})",
-                UserWarning,
-                stacklevel=6,
+                f"training samples with it; they get the mean of that kernel ({counts})"
             )
         return coefs
 

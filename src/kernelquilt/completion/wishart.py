@@ -49,7 +49,6 @@ m for which the other kernels were completed without it.
 """
 
 import sys
-import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
@@ -59,7 +58,7 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import quoted
+from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.completion.completer import FEW
 from kernelquilt.completion.regression import RegressionCompleter
@@ -219,12 +218,10 @@ class WishartCompletion(RegressionCompleter):
         apart = [name for name, row in zip(names, shared, strict=True) if (row < FEW).all()]
         if apart and len(names) > 1:
             every = "no two kernels share" if len(apart) == len(names) else "not shared with others"
-            warnings.warn(
+            warn_user(
                 f"{every}: the kernels {quoted(apart)} have fewer than {FEW} of "
                 f"{len(observed)} training samples in common with any other, so that nothing is "
-                "learnt from one about the other; MeanFill does as well for them",
-                UserWarning,
-                stacklevel=5,
+                "learnt from one about the other; MeanFill does as well for them"
             )
 
     def _reporter(self) -> Callable[[int, float], None] | None:

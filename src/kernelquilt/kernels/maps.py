@@ -22,7 +22,6 @@ References
    TPAMI 30(2), 2008, Eqs. (5)-(7).
 """
 
-import warnings
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -34,7 +33,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error, warn_all_absent
+from kernelquilt._messages import unchanged_on_error, warn_all_absent, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.stack import KernelStack, as_stack
@@ -239,12 +238,10 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         vectors = vectors * np.sign(vectors[largest, np.arange(len(values))])
         top = max(float(values[0]), 0.0)
         if values[-1] < -max(self.rank_tol, 1e-8) * max(top, -float(values[-1])):
-            warnings.warn(
+            warn_user(
                 f"kernel {kernel.name!r} is not positive semi-definite (eigenvalues from "
                 f"{values[-1]:.3g} to {values[0]:.3g}), and its negative part is left out; "
-                "method='proximity' takes similarities as they are",
-                UserWarning,
-                stacklevel=3,
+                "method='proximity' takes similarities as they are"
             )
         rank = int(np.count_nonzero(values > max(self.rank_tol, np.finfo(float).eps) * top))
         if self.method == "exact" and self.n_components is not None:

@@ -1,6 +1,5 @@
 """Centring and scaling of kernels, with statistics of observed training entries, and selection."""
 
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
+from kernelquilt._messages import unchanged_on_error, warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.data.stack import KernelStack, as_stack
 
@@ -199,11 +198,9 @@ class ScaleKernels(_StackTransformer):
         diag = kernel.diagonal()
         if diag.max(initial=0.0) <= 0:
             if present.any():
-                warnings.warn(
+                warn_user(
                     f"kernel {name!r} has no positive diagonal entry among its {present.sum()} "
-                    "observed training samples and is left as it is",
-                    UserWarning,
-                    stacklevel=5,
+                    "observed training samples and is left as it is"
                 )
             return 1.0
         if self.method == "unit_trace":

@@ -23,7 +23,6 @@ and C(x, .) = sum_j b_j u_j v_j'.
 | u | ``coordinates`` |
 """
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
@@ -32,7 +31,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import quoted
+from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
 from kernelquilt.completion.linalg import block
@@ -316,9 +315,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
         counts = {name: count for name, count in counts.items() if count}
         if counts:
             listed = ", ".join(f"{name!r}: {count}" for name, count in counts.items())
-            warnings.warn(
+            warn_user(
                 f"of {n_rows} samples some lack a kernel and the kernel auxiliary to it; they get "
-                f"the mean of that kernel ({listed})",
-                UserWarning,
-                stacklevel=6,
+                f"the mean of that kernel ({listed})"
             )
