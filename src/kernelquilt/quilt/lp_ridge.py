@@ -53,8 +53,9 @@ from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.centring import mean_diagonal
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM, lp_weights
-from kernelquilt.quilt.ridge import RidgeMachine, fit_ridge_machine, mean_diagonal
+from kernelquilt.quilt.ridge import RidgeMachine, fit_ridge_machine
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.quilt.stacking import solve_softmax_stack
 from kernelquilt.quilt.weighted_ridge import StackRidge
