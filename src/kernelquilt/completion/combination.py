@@ -14,15 +14,19 @@ own coefficients, so that a sample completed in training comes out as it was.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.linalg import block
+from kernelquilt.kernels.centring import mean_diagonal
 
 Keys = NDArray[np.void]
+UNIT_DIAGONAL: dict[str, Any] = {"unit_diagonal": ["boolean", StrOptions({"auto"})]}
 
 
 def row_keys(K: Kernel, observed: Bools) -> Keys:
@@ -55,10 +59,9 @@ def places_of_first(keys: Keys, among: Bools) -> Indices:
     return np.searchsorted(np.flatnonzero(among), training_places(keys[among], keys))
 
 
-def mean_diagonal(kernel: Kernel) -> float:
-    """Return the mean diagonal of a kernel, 1 if that is no scale."""
-    size = float(np.trace(kernel, dtype=np.float64)) / len(kernel)
-    return size if size > 0 else 1.0
+def mean_diagonals(K: Kernel, observed: Bools) -> Floats:
+    """Return the mean diagonal of each kernel (M, n, n) over the samples (n, M) that have it."""
+    return np.array([mean_diagonal(k.diagonal()[o]) for k, o in zip(K, observed.T, strict=True)])
 
 
 def has_unit_diagonal(kernel: Kernel, present: Bools) -> bool:
@@ -179,6 +182,52 @@ class Combination:
             diag = np.ones(len(diag))
         kernel[~present] = filled
         return diag
+
+
+class CombinedKernels(NamedTuple):
+    """How all kernels were completed.
+
+    Attributes
+    ----------
+    combinations : tuple of M Combination
+    unit : ndarray of bool of shape (M,)
+        Which of them are to have diagonal 1.
+    keys : ndarray of shape (n,) or None
+        From `row_keys`, None if no diagonal is to be 1.
+    """
+
+    combinations: tuple[Combination, ...]
+    unit: Bools
+    keys: Keys | None
+
+    @classmethod
+    def complete(
+        cls, K: Kernel, observed: Bools, coefs: list[Floats], unit: Bools, keys: Keys | None
+    ) -> "CombinedKernels":
+        """Complete training kernels (M, n, n) in place from coefficients as in `Combination`."""
+        done = (
+            Combination.complete(kernel, present, coef, keys if one else None)
+            for kernel, present, coef, one in zip(K, observed.T, coefs, unit, strict=True)
+        )
+        return cls(tuple(done), unit, keys)
+
+    def complete_rows(
+        self, K: Kernel, observed: Bools, coefs: list[Floats], keys: Keys | None, own: Floats
+    ) -> None:
+        """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place."""
+        for p, (combination, coef) in enumerate(zip(self.combinations, coefs, strict=True)):
+            present = observed[:, p]
+            own[p, ~present] = combination.complete_rows(K[p], present, coef, keys, self.keys)
+
+
+def start_diagonal(K: Kernel, diag: Floats | None) -> Floats:
+    """Return the diagonal (M, n_rows) of rows to complete, 1 where it is not known."""
+    return np.ones(K.shape[:2]) if diag is None else diag.copy()
+
+
+def known_diagonal(own: Floats, diag: Floats | None, unit: Bools) -> Floats | None:
+    """Return the completed diagonal, None if that of observed entries was not known, nor is 1."""
+    return None if diag is None and not unit.all() else own
 
 
 def shared_remainder(keys: Keys, others: Keys, lengths: Floats) -> Floats:

@@ -21,17 +21,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import (
-    Combination,
-    mean_diagonal,
+    UNIT_DIAGONAL,
+    CombinedKernels,
+    known_diagonal,
+    mean_diagonals,
     row_keys,
     training_places,
     unit_kernels,
 )
-from kernelquilt.completion.completer import BaseCompleter
-from kernelquilt.completion.linalg import block
+from kernelquilt.completion.completer import BaseCompleter, warn_means
 
 
 class KNNFill(BaseCompleter):
@@ -73,9 +73,9 @@ class KNNFill(BaseCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **UNIT_DIAGONAL,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"uniform", "distance"})],
-        "unit_diagonal": ["boolean", StrOptions({"auto"})],
     }
 
     def __init__(
@@ -89,21 +89,14 @@ class KNNFill(BaseCompleter):
         self.weights = weights
         self.unit_diagonal = unit_diagonal
 
-    def _warn_little_known(self, observed: Bools) -> None:
-        self._warn_few(observed)
-
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
+        self._warn_few(observed)
+        unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
         self._keys = row_keys(K, observed)
         self._diag = np.diagonal(K, axis1=1, axis2=2).astype(np.float64)
-        self._sizes = np.array(
-            [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
-        )
+        self._sizes = mean_diagonals(K, observed)
         coefs = self._coefficients(K, observed, self._diag, "training samples")
-        self._combinations = [
-            Combination.complete(kernel, present, coef, self._keys if unit else None)
-            for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True)
-        ]
+        self._combined = CombinedKernels.complete(K, observed, coefs, unit, self._keys)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         keys = row_keys(K, observed)
@@ -114,10 +107,8 @@ class KNNFill(BaseCompleter):
         else:
             own = diag.copy()
         coefs = self._coefficients(K, observed, own, "samples")
-        for p, (combination, coef) in enumerate(zip(self._combinations, coefs, strict=True)):
-            present = observed[:, p]
-            own[p, ~present] = combination.complete_rows(K[p], present, coef, keys, self._keys)
-        return None if diag is None and not self._unit.all() else own
+        self._combined.complete_rows(K, observed, coefs, keys, own)
+        return known_diagonal(own, diag, self._combined.unit)
 
     def _coefficients(self, K: Kernel, observed: Bools, own: Floats, what: str) -> list[Floats]:
         """Return for each kernel the weights (n_absent, n_p) of the samples that have it."""
@@ -130,14 +121,9 @@ class KNNFill(BaseCompleter):
             without = ~coef.any(axis=1)
             coef[without] = 1 / training[:, p].sum()
             coefs.append(coef)
-            if without.any():
-                alone[name] = int(without.sum())
-        if alone:
-            counts = ", ".join(f"{name!r}: {count}" for name, count in alone.items())
-            warn_user(
-                f"of {len(observed)} {what} some lack a kernel and share none with the training "
-                f"samples that have it; they get the mean of that kernel ({counts})"
-            )
+            alone[name] = int(without.sum())
+        why = "share none with the training samples that have it"
+        warn_means(alone, len(observed), what, why)
         return coefs
 
     def _distances(self, K: Kernel, observed: Bools, own: Floats, training: Bools) -> Floats:

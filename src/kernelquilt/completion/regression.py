@@ -12,23 +12,20 @@ coefficients x, residuals r to h and r_0 to itself, is completed in the same way
 of which the same is known are the same sample in Z.
 """
 
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import (
     Keys,
-    mean_diagonal,
+    known_diagonal,
+    mean_diagonals,
     places_of_first,
     row_keys,
     training_places,
-    unit_kernels,
 )
-from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.linalg import block
 
 
@@ -148,59 +145,72 @@ class Regression:
         kernel[np.ix_(~v, ~v)] = (inner + inner.T) / 2
 
 
-class RegressionCompleter(BaseCompleter):
-    """Base of the completers that regress kernels, each in units of its mean diagonal.
+CompleteRows = Callable[[Floats, Floats, Bools, Floats], None]
 
-    Subclasses complete `Z` in place. Training samples among new rows get the rows they have.
+
+@dataclass(frozen=True)
+class ScaledKernels:
+    """Training kernels in units of their mean diagonals, and rows against them.
+
+    Attributes
+    ----------
+    kernels : ndarray of shape (M, n, n)
+        To be completed in place.
+    observed : ndarray of bool of shape (n, M)
+    unit : ndarray of bool of shape (M,)
+        Which kernels are to have unit diagonal; these are as they were.
+    sizes : ndarray of shape (M,)
+        The units.
+    keys : ndarray of shape (n,)
+        From `row_keys`.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "unit_diagonal": ["boolean", StrOptions({"auto"})]
-    }
-    unit_diagonal: bool | str
+    kernels: Floats
+    observed: Bools
+    unit: Bools
+    sizes: Floats
+    keys: Keys
 
-    @abstractmethod
-    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
-        """Complete training kernels Z (M, n, n) of mean diagonal 1 in place."""
+    @classmethod
+    def of(cls, K: Kernel, observed: Bools, unit: Bools) -> "ScaledKernels":
+        """Scale training kernels (M, n, n) that are zero where absent."""
+        sizes = np.where(unit, 1.0, mean_diagonals(K, observed))
+        return cls(K / sizes[:, None, None], observed, unit, sizes, row_keys(K, observed))
 
-    @abstractmethod
-    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
-        """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place.
+    def write(self, K: Kernel) -> None:
+        """Copy what was absent in the training kernels to K (M, n, n)."""
+        self._write(K, self.kernels, self.observed)
 
-        Z (M, n, n) are the completed training kernels; where observed, `own` is known or 1.
+    def complete_rows(
+        self, K: Kernel, observed: Bools, diag: Floats | None, complete: CompleteRows
+    ) -> Floats | None:
+        """Complete rows (M, n_rows, n) in place and return their diagonal, if it is known.
+
+        Parameters
+        ----------
+        K, observed, diag
+            As for the rows of `BaseCompleter`.
+        complete : callable
+            Takes the training kernels, rows in the same units, `observed`, and the diagonal
+            (M, n_rows) of the rows, which is 1 where it is not known; completes rows and diagonal
+            in place. Training samples among them get the rows they have.
         """
-
-    def _warn_little_known(self, observed: Bools) -> None:
-        self._warn_few(observed)
-        self._warn_alone(observed)
-
-    def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
-        sizes = [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
-        self._sizes = np.where(self._unit, 1.0, sizes)
-        self._keys = row_keys(K, observed)
-        self._completed = K / self._sizes[:, None, None]
-        self._complete_scaled(self._completed, observed)
-        self._write(K, self._completed, observed)
-
-    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        keys, sizes = row_keys(K, observed), self._sizes[:, None]
+        keys, sizes = row_keys(K, observed), self.sizes[:, None]
         own = np.where(observed.T, 1.0 if diag is None else diag / sizes, 0.0)
         rows = K / sizes[:, :, None]
-        self._complete_scaled_rows(self._completed, rows, observed, own)
-        place = training_places(keys, self._keys)
+        complete(self.kernels, rows, observed, own)
+        place = training_places(keys, self.keys)
         again, which = place >= 0, place[place >= 0]
-        rows[:, again] = self._completed[:, which]
-        own[:, again] = self._completed[:, which, which]
+        rows[:, again] = self.kernels[:, which]
+        own[:, again] = self.kernels[:, which, which]
         self._write(K, rows, observed)
-        if diag is None:
-            return own if self._unit.all() else None
-        return np.where(observed.T, diag, own * sizes)
+        if diag is not None:
+            own = np.where(observed.T, diag, own * sizes)
+        return known_diagonal(own, diag, self.unit)
 
     def _write(self, K: Kernel, Z: Floats, observed: Bools) -> None:
-        """Copy what was absent from Z (M, n_rows, n) to K."""
         for kernel, filled, present, columns, size in zip(
-            K, Z, observed.T, self._known_observed().T, self._sizes, strict=True
+            K, Z, observed.T, self.observed.T, self.sizes, strict=True
         ):
             kernel[~present] = filled[~present] * size
             kernel[:, ~columns] = filled[:, ~columns] * size

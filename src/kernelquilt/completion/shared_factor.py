@@ -32,7 +32,6 @@ units of their mean diagonal.
 | P_m, Y_m, T_m, s B_m^-1 | ``statistics[m]`` |
 """
 
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,11 +40,12 @@ import scipy.linalg
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import Combination
-from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
+from kernelquilt.completion.combination import UNIT_DIAGONAL, unit_kernels
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
 from kernelquilt.completion.linalg import block, inverse_of
-from kernelquilt.completion.regression import Regression, RegressionCompleter
-from kernelquilt.completion.transfer_regression import solve_transfer
+from kernelquilt.completion.regression import Regression, ScaledKernels
+from kernelquilt.completion.transfer_regression import transferred
 
 _LEAST_NOISE = 1e-6
 _LARGEST_RANK = 60
@@ -98,7 +98,7 @@ def solve_shared_factor(
     *,
     tol: float = 1e-3,
     max_iter: int = 1000,
-    on_step: Callable[[int, CompletionStep], None] | None = None,
+    on_step: OnStep = None,
 ) -> SharedFactor:
     """Minimise (2) by EM, from the main directions of the kernels completed by transfer.
 
@@ -124,16 +124,13 @@ def solve_shared_factor(
     known = [block(k, o, o).astype(np.float64) for k, o in zip(K, observed.T, strict=True)]
     factor, noise = _start(K, observed, rank)
     traces = sum(float(np.trace(kernel)) for kernel in known)
-    history: list[CompletionStep] = []
-    value = np.inf
+    history, value = History(on_step), np.inf
     while True:
         before = value
         value, statistics = _expectation(known, observed, factor, noise)
         change = (before - value) / max(abs(value), 1.0)
-        if history or np.isfinite(before):
-            history.append(CompletionStep(value, change))
-            if on_step is not None:
-                on_step(len(history), history[-1])
+        if np.isfinite(before):
+            history.record(value, change)
             if change <= tol or len(history) >= max_iter:
                 return SharedFactor(factor, noise, statistics, tuple(history))
         products = np.zeros_like(factor)
@@ -187,12 +184,8 @@ def _expectation(
 
 def _start(K: Kernel, observed: Bools, rank: int) -> tuple[Floats, float]:
     """Return (1) for the mean of the kernels completed by transfer."""
-    transfer = solve_transfer(K, observed)
     mean = np.zeros(K.shape[1:])
-    for p, present in enumerate(observed.T):
-        kernel = K[p].astype(np.float64)
-        coef, _ = transfer.coefficients(K, observed, p)
-        Combination.complete(kernel, present, coef, None)
+    for kernel in transferred(K, observed):
         mean += kernel / len(K)
     n = len(mean)
     values, vectors = scipy.linalg.eigh(mean, subset_by_index=(n - rank, n - 1))
@@ -201,7 +194,7 @@ def _start(K: Kernel, observed: Bools, rank: int) -> tuple[Floats, float]:
     return vectors * np.sqrt(np.maximum(values - noise, noise)), noise
 
 
-class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
+class SharedFactorCompletion(BaseCompleter):
     """Complete kernels from one low-rank factor that they share.
 
     Use it before a classifier, for which it is at least the equal of `WishartCompletion` and
@@ -251,11 +244,11 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **IterativeCompleter._parameter_constraints,
-        **RegressionCompleter._parameter_constraints,
+        **Iterations.constraints,
+        **UNIT_DIAGONAL,
         "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     }
-    _distance_name = "relative decrease of the objective"
+    _iterations = Iterations("relative decrease of the objective")
 
     def __init__(
         self,
@@ -272,33 +265,35 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
-        n = len(observed)
+    def _complete(self, K: Kernel, observed: Bools) -> None:
+        self._warn_few(observed)
+        self._warn_alone(observed)
+        unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
+        self._scaled = ScaledKernels.of(K, observed, unit)
+        Z, keys, n = self._scaled.kernels, self._scaled.keys, len(observed)
         wanted = min(_LARGEST_RANK, max(1, n // 3)) if isinstance(self.rank, str) else self.rank
-        found = solve_shared_factor(
-            Z,
-            observed,
-            min(wanted, n),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=self._reporter(),
-        )
+        options = self._iterations.options(self)
+        found = solve_shared_factor(Z, observed, min(wanted, n), **options)
         self._found, self._regressions = found, []
-        for kernel, present, statistics, unit in zip(
-            Z, observed.T, found.statistics, self._unit, strict=True
+        for kernel, present, statistics, one in zip(
+            Z, observed.T, found.statistics, unit, strict=True
         ):
             W = found.factor[~present]
             R = W @ statistics.uncertainty @ W.T + found.noise * np.eye(len(W))
             coef = W @ statistics.scores.T
             self._regressions.append(
-                Regression.complete(kernel, present, coef, R, found.noise, bool(unit), self._keys)
+                Regression.complete(kernel, present, coef, R, found.noise, bool(one), keys)
             )
+        self._scaled.write(K)
         known = np.asarray(self.training_rows_.observed.any(axis=1))
         self.factor_ = np.full((len(known), found.factor.shape[1]), np.nan)
         self.factor_[known], self.noise_ = found.factor, found.noise
-        self._store_history(found.history)
+        self._iterations.store(self, found.history)
 
-    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._scaled.complete_rows(K, observed, diag, self._complete_scaled)
+
+    def _complete_scaled(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         found = self._found
         products = np.zeros((len(observed), found.factor.shape[1]))
         for kernel, present, regression, statistics in zip(

@@ -3,13 +3,14 @@
 Equations are those of `kernelquilt.completion.transfer`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import mean_diagonal
+from kernelquilt.completion.combination import Combination
 from kernelquilt.completion.linalg import (
     block,
     inverse_of,
@@ -17,6 +18,7 @@ from kernelquilt.completion.linalg import (
     restricted_inverse,
     restricted_solve,
 )
+from kernelquilt.kernels.centring import mean_diagonal
 
 _LEAST_SHARED = 5  # samples from which a leave-one-out error is trusted
 _SCORES = (0.001, 0.99)
@@ -119,7 +121,7 @@ def solve_transfer(
     sources = []
     for l, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
         known = block(kernel, present, present).astype(np.float64)
-        size = mean_diagonal(known)
+        size = mean_diagonal(known.diagonal())
         known += constant * size
         known[np.diag_indices(len(known))] += eps * size
         try:
@@ -140,6 +142,25 @@ def solve_transfer(
     clipped = np.clip(np.nan_to_num(scores), *_SCORES)
     weights = np.where(np.isnan(scores), 0.0, clipped / (1 - clipped))
     return Transfer(tuple(sources), weights, scores)
+
+
+def transferred(K: Kernel, observed: Bools, sizes: Floats | None = None) -> Iterator[Floats]:
+    """Yield the kernels (n, n) completed by (1), in units of `sizes` (M,).
+
+    Parameters
+    ----------
+    K, observed
+        As in `solve_transfer`.
+    sizes : ndarray of shape (M,), default=None
+        By default 1.
+    """
+    transfer = solve_transfer(K, observed)
+    for p, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
+        completed = kernel.astype(np.float64)
+        if sizes is not None:
+            completed /= sizes[p]
+        Combination.complete(completed, present, transfer.coefficients(K, observed, p)[0], None)
+        yield completed
 
 
 def _scores_of(K: Kernel, observed: Bools, l: int, source: Source) -> Floats:
@@ -185,7 +206,7 @@ class Refinement(NamedTuple):
     ) -> "Refinement":
         """Choose eps for kernel p from completed kernels K (M, n, n)."""
         Q = block(_combined(K, weights), present, present)
-        size = mean_diagonal(Q)
+        size = mean_diagonal(Q.diagonal())
         Q = Q / size + constant
         known = block(K[p], present, present)
         best, found = np.inf, None

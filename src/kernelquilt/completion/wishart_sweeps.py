@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import Combination, Keys, row_keys
+from kernelquilt.completion.combination import CombinedKernels, Keys, row_keys
 from kernelquilt.completion.linalg import block
 from kernelquilt.completion.regression import Regression
 from kernelquilt.completion.transfer_regression import Transfer, solve_transfer
@@ -20,7 +20,7 @@ _LEAST_FITTED = 3  # samples from which a mixture is fitted
 
 
 @dataclass(frozen=True)
-class Step:
+class KernelUpdate:
     """How one kernel was completed from the others.
 
     Attributes
@@ -45,7 +45,7 @@ class Step:
     def complete_rows(
         self, Z: Floats, rows: Floats, observed: Bools, own: Floats, residual: bool
     ) -> None:
-        """Take the step for rows (M, n_rows, n) in place, and for their diagonal `own`.
+        """Update rows (M, n_rows, n) in place, and their diagonal `own`.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Step:
         )
 
 
-def take_step(
+def update_kernel(
     Z: Floats,
     present: Bools,
     m: int,
@@ -78,7 +78,7 @@ def take_step(
     start: Mixture,
     unit: bool,
     keys: Keys,
-) -> Step:
+) -> KernelUpdate:
     """Fit the mixture (2) for kernel m and complete Z[m] by (3) in place.
 
     Parameters
@@ -91,7 +91,7 @@ def take_step(
     fitted : ndarray of int of shape (n_fit,)
         Samples, of those that have the kernel, on which the mixture is fitted.
     start : Mixture
-        Where to start, as in Step.
+        Where to start, as in KernelUpdate.
     unit : bool
     keys : ndarray of shape (n,)
         From `row_keys`.
@@ -103,7 +103,13 @@ def take_step(
     coef = scipy.linalg.cho_solve((factor, True), to_absent, check_finite=False).T
     R = block(C, h, h) - coef @ to_absent
     regression = Regression.complete(Z[m], v, coef, R, mixture.noise, unit, keys)
-    return Step(m, mixture, value, factor, regression)
+    return KernelUpdate(m, mixture, value, factor, regression)
+
+
+def _first_mixture(M: int, m: int) -> Mixture:
+    """Return where to start for kernel m of M, with weight 0 for itself."""
+    start = Mixture.start(M - 1)
+    return start._replace(kernels=np.insert(start.kernels, m, 0.0))
 
 
 def _fitted_mixture(Z: Floats, m: int, fitted: Indices, start: Mixture) -> tuple[Mixture, float]:
@@ -146,38 +152,27 @@ class Replay:
     Attributes
     ----------
     transfer : Transfer
-    combinations : tuple of M Combination
-        The start, and how it completed each kernel.
-    keys : ndarray of shape (n,)
-        By which the start recognises training samples.
-    steps : tuple of Step
+    combined : CombinedKernels
+        The start, and how it completed the kernels.
+    updates : tuple of KernelUpdate
     """
 
     transfer: Transfer
-    combinations: tuple[Combination, ...]
-    keys: Keys
-    steps: tuple[Step, ...]
+    combined: CombinedKernels
+    updates: tuple[KernelUpdate, ...]
 
     def complete_rows(
-        self,
-        Z: Floats,
-        rows: Floats,
-        observed: Bools,
-        own: Floats,
-        residual: bool,
+        self, Z: Floats, rows: Floats, observed: Bools, own: Floats, *, residual: bool
     ) -> None:
         """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place.
 
         Z (M, n, n) are the training kernels, of which observed entries are used.
         """
-        keys = row_keys(rows, observed)
-        for p, combination in enumerate(self.combinations):
-            coef, _ = self.transfer.coefficients(rows, observed, p)
-            present = observed[:, p]
-            own[p, ~present] = combination.complete_rows(rows[p], present, coef, keys, self.keys)
-        last = len(self.steps) - len(Z)
-        for number, step in enumerate(self.steps):
-            step.complete_rows(Z, rows, observed, own, residual or number < last)
+        coefs = [self.transfer.coefficients(rows, observed, p)[0] for p in range(len(Z))]
+        self.combined.complete_rows(rows, observed, coefs, row_keys(rows, observed), own)
+        last = len(self.updates) - len(Z)
+        for number, update in enumerate(self.updates):
+            update.complete_rows(Z, rows, observed, own, residual or number < last)
 
 
 def complete_by_sweeps(
@@ -208,23 +203,18 @@ def complete_by_sweeps(
     transfer = solve_transfer(Z, observed)
     order = _order(Z, observed)
     coefs = [transfer.coefficients(Z, observed, p)[0] for p in range(len(Z))]
-    combinations = tuple(
-        Combination.complete(kernel, present, coef, keys if one else None)
-        for kernel, present, coef, one in zip(Z, observed.T, coefs, unit, strict=True)
-    )
-    mixtures = []
-    for m in range(len(Z)):
-        start = Mixture.start(len(Z) - 1)
-        mixtures.append(start._replace(kernels=np.insert(start.kernels, m, 0.0)))
-    steps = []
+    combined = CombinedKernels.complete(Z, observed, coefs, unit, keys)
+    mixtures = [_first_mixture(len(Z), m) for m in range(len(Z))]
+    updates = []
     for sweep in range(n_sweeps):
         for m in order:
-            step = take_step(Z, observed[:, m], m, subsets[m], mixtures[m], bool(unit[m]), keys)
-            mixtures[m] = step.mixture
-            steps.append(step)
+            present, one = observed[:, m], bool(unit[m])
+            update = update_kernel(Z, present, m, subsets[m], mixtures[m], one, keys)
+            mixtures[m] = update.mixture
+            updates.append(update)
         if on_sweep is not None:
-            on_sweep(sweep + 1, float(np.mean([step.value for step in steps[-len(Z) :]])))
-    return Replay(transfer, combinations, keys, tuple(steps))
+            on_sweep(sweep + 1, float(np.mean([each.value for each in updates[-len(Z) :]])))
+    return Replay(transfer, combined, tuple(updates))
 
 
 def _order(Z: Floats, observed: Bools) -> list[int]:
@@ -257,9 +247,7 @@ def forecast_errors(Z: Kernel, observed: Bools, unit: Bools, subsets: list[Indic
                 subsets=[subset for subset, used in zip(subsets, others, strict=True) if used],
             )
             without[others] = rest
-        start = Mixture.start(len(Z) - 1)
-        start = start._replace(kernels=np.insert(start.kernels, m, 0.0))
-        mixture, _ = _fitted_mixture(without, m, subsets[m], start)
+        mixture, _ = _fitted_mixture(without, m, subsets[m], _first_mixture(len(Z), m))
         _, C, factor = _factored(without, mixture, v)
         G = scipy.linalg.cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
         residuals = (G @ block(Z[m], v, v)) / G.diagonal()[:, None]

@@ -8,11 +8,21 @@ and k(x, t) = sum_i w_ti k(x, x_i) for a new sample x that has the kernel.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import Keys, shared_remainder
+from kernelquilt.completion.combination import (
+    Keys,
+    known_diagonal,
+    row_keys,
+    shared_remainder,
+    start_diagonal,
+    training_places,
+    unit_kernels,
+)
+from kernelquilt.completion.literature.learned_coefficients import WeightedTransfer
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,49 @@ class Approximation:
         kernel[~present] = half @ self.coef.T
         same = trained >= 0
         kernel[same] = self.whole[trained[same]]
-        twins = trained[~present]
-        diag[twins >= 0] = self.whole.diagonal()[twins[twins >= 0]]
         return np.asarray(diag)
+
+
+class ApproximatedKernels(NamedTuple):
+    """How all kernels were approximated, and how new rows are.
+
+    Attributes
+    ----------
+    approximations : tuple of M Approximation
+    keys : ndarray of shape (n,)
+        From `row_keys`.
+    transfer : WeightedTransfer
+        For new samples.
+    """
+
+    approximations: tuple[Approximation, ...]
+    keys: Keys
+    transfer: WeightedTransfer
+
+    @classmethod
+    def complete(
+        cls, K: Kernel, observed: Bools, coefs: list[Floats], between: Floats | None = None
+    ) -> "ApproximatedKernels":
+        """Approximate training kernels in place, as in `LearnedKernels`.
+
+        Coefficients (n, n_m) are those of all samples.
+        """
+        transfer, keys = WeightedTransfer.of(K, observed, between), row_keys(K, observed)
+        unit, first = unit_kernels(K, observed, "auto", ()), training_places(keys, keys)
+        done = (
+            Approximation.complete(kernel, present, coef[first], keys if one else None)
+            for kernel, present, coef, one in zip(K, observed.T, coefs, unit, strict=True)
+        )
+        return cls(tuple(done), keys, transfer)
+
+    def complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        """Complete rows (M, n_rows, n) in place and return their diagonal, if it is known."""
+        trained, own = training_places(row_keys(K, observed), self.keys), start_diagonal(K, diag)
+        coefs = [self.transfer.coefficients(K, observed, m) for m in range(len(K))]
+        for m, (approximation, coef) in enumerate(zip(self.approximations, coefs, strict=True)):
+            absent = ~observed[:, m]
+            own[m, absent] = approximation.complete_rows(K[m], ~absent, coef, trained)
+            same = trained >= 0
+            own[m, same] = approximation.whole.diagonal()[trained[same]]
+        unit = np.array([approximation.unit for approximation in self.approximations])
+        return known_diagonal(own, diag, unit)

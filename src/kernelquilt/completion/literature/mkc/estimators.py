@@ -34,24 +34,41 @@ K but a few of its rows, and is at least as close as that of Nystroem on the sam
 | S | ``between`` |
 """
 
-from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.literature.mkc.embedding import (
-    Embedding,
-    EmbeddingCompleter,
-    solve_embedding,
-)
+from kernelquilt.completion.combination import mean_diagonals
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.iterations import Iterations
+from kernelquilt.completion.literature.learned_coefficients import undetermined_pairs
+from kernelquilt.completion.literature.mkc.embedding import solve_embedding
 from kernelquilt.completion.literature.mkc.start import draw_basis
 
 __all__ = ["ApproximationCompletion", "EmbeddingCompletion", "solve_embedding"]
 
+_ITERATIONS = Iterations(
+    "mean relative decrease of the objective",
+    "raise max_iter or tol; a lower objective need not be a better completion, and stopping early "
+    "is a choice that CompletionSearchCV can make",
+)
+_CONSTRAINTS: dict[str, Any] = {
+    **Iterations.constraints,
+    "lam1": [Interval(Real, 0, np.inf, closed="left")],
+    "lam2": [Interval(Real, 0, np.inf, closed="left")],
+    "n_basis": [Interval(Integral, 1, None, closed="left"), None],
+    "init": [StrOptions({"transfer", "identity", "random"})],
+    "self_weights": ["boolean"],
+    "exact_observed": ["boolean"],
+    "random_state": ["random_state"],
+}
 
-class EmbeddingCompletion(EmbeddingCompleter):
+
+class EmbeddingCompletion(BaseCompleter):
     """Learn each view's weights of basis samples so that the views agree in them.
 
     The methods MKC_embd(ht), MKC_embd(hm) and MKC_rnd of Bhadra, Kaski and Rousu, for comparison
@@ -127,7 +144,7 @@ class EmbeddingCompletion(EmbeddingCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **EmbeddingCompleter._parameter_constraints,
+        **_CONSTRAINTS,
         "sharing": [StrOptions({"heterogeneous", "homogeneous"})],
         "basis": [StrOptions({"learned", "random"})],
         "between": [StrOptions({"observed", "all"})],
@@ -167,18 +184,18 @@ class EmbeddingCompletion(EmbeddingCompleter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(
-        self, K: Kernel, observed: Bools, sizes: Floats, rng: np.random.RandomState
-    ) -> Embedding:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         if self.sharing == "homogeneous" and self.predict == "between":
             raise ValueError(
                 f"predict='between' mixes the weights of the {len(K)} kernels, but with "
                 "sharing='homogeneous' all have the same; use predict='within'"
             )
-        n_basis = self.n_basis
+        self._warn_few(observed)
+        self._warn_alone(observed)
+        rng, n_basis = check_random_state(self.random_state), self.n_basis
         if self.basis == "random" and n_basis is None:
             n_basis = -(-len(observed) // 2)
-        return solve_embedding(
+        found = solve_embedding(
             K,
             observed,
             lam1=self.lam1,
@@ -188,18 +205,22 @@ class EmbeddingCompletion(EmbeddingCompleter):
             self_weights=self.self_weights,
             basis=draw_basis(observed, n_basis, rng),
             start=self.init,
-            sizes=sizes,
-            tol=self.tol,
-            max_iter=self.max_iter,
+            sizes=mean_diagonals(K, observed),
             random_state=rng,
-            on_step=self._reporter(),
+            **_ITERATIONS.options(self),
         )
+        mixed = self.predict == "between"
+        self._completed = found.complete(K, observed, exact=self.exact_observed, mixed=mixed)
+        self.between_weights_ = self._of_all_kernels(found.between)
+        self.basis_ = found.selected(self.training_rows_.observed)
+        self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
+        _ITERATIONS.store(self, found.history)
 
-    def _predictor(self, found: Embedding) -> Callable[[int, Bools, Bools], Floats]:
-        return found.mixed_columns if self.predict == "between" else found.columns
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._completed.complete_rows(K, observed, diag)
 
 
-class ApproximationCompletion(EmbeddingCompleter):
+class ApproximationCompletion(BaseCompleter):
     """Learn each view's weights of basis samples so that the approximate kernels agree.
 
     The method MKC_app of Bhadra, Kaski and Rousu, for comparison with their paper; of its methods
@@ -245,6 +266,8 @@ class ApproximationCompletion(EmbeddingCompleter):
     np.True_
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = _CONSTRAINTS
+
     def __init__(
         self,
         lam1: float = 0.1,
@@ -270,10 +293,11 @@ class ApproximationCompletion(EmbeddingCompleter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(
-        self, K: Kernel, observed: Bools, sizes: Floats, rng: np.random.RandomState
-    ) -> Embedding:
-        return solve_embedding(
+    def _complete(self, K: Kernel, observed: Bools) -> None:
+        self._warn_few(observed)
+        self._warn_alone(observed)
+        rng = check_random_state(self.random_state)
+        found = solve_embedding(
             K,
             observed,
             lam1=self.lam1,
@@ -282,9 +306,15 @@ class ApproximationCompletion(EmbeddingCompleter):
             self_weights=self.self_weights,
             basis=draw_basis(observed, self.n_basis, rng),
             start=self.init,
-            sizes=sizes,
-            tol=self.tol,
-            max_iter=self.max_iter,
+            sizes=mean_diagonals(K, observed),
             random_state=rng,
-            on_step=self._reporter(),
+            **_ITERATIONS.options(self),
         )
+        self._completed = found.complete(K, observed, exact=self.exact_observed)
+        self.between_weights_ = self._of_all_kernels(found.between)
+        self.basis_ = found.selected(self.training_rows_.observed)
+        self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
+        _ITERATIONS.store(self, found.history)
+
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._completed.complete_rows(K, observed, diag)
