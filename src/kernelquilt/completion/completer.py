@@ -16,6 +16,7 @@ import numpy as np
 
 from kernelquilt._messages import quoted, warn_all_absent, warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
+from kernelquilt.completion.linalg import block
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.stack_transformer import StackTransformer
 
@@ -75,26 +76,6 @@ class BaseCompleter(StackTransformer):
     def _fit(self, stack: KernelStack) -> None:
         self._fit_transform(stack)
 
-    def _transform(self, stack: KernelStack) -> KernelStack:
-        training = self.training_rows_
-        seen, known = _not_empty(training.observed)
-        diag = stack.diag_of_rows(training)
-        K = np.empty((seen.sum(), len(stack), known.sum()), dtype=stack.dtype)
-        for out, kernel in zip(K, stack.cross_kernels(training, seen), strict=True):
-            out[...] = kernel[:, known]
-        observed = stack.observed[:, seen]
-        if diag is not None:
-            diag = np.where(observed.T, diag[seen], 0).astype(np.float64)
-        diag = self._complete_and_fill_empty(K, observed, diag)
-        K = self._with_empty_columns(K, seen, known)
-        if diag is not None:
-            own = np.zeros((len(seen), len(stack)), dtype=stack.dtype)
-            own[seen] = diag
-            diag = own
-        return KernelStack._computed(
-            K, self._filled(len(stack)), stack.names, square=False, diag=diag
-        )
-
     def _fit_transform(self, stack: KernelStack) -> KernelStack:
         seen, known = _not_empty(stack.observed)
         if not seen.any():
@@ -121,43 +102,58 @@ class BaseCompleter(StackTransformer):
         weights = self._empty_weights(observed)
         self._empty_rows = np.array([kernel @ w for kernel, w in zip(K, weights, strict=True)])
         self._empty_diag = (self._empty_rows * weights).sum(axis=1)
-        if not known.all():
-            whole = np.empty((len(K), len(known), len(part)), dtype=K.dtype)
-            whole[:, known] = K
-            whole[:, ~known] = self._empty_rows[:, None]
+        return self._stack_of(K, known, stack.names, square=True)
+
+    def _transform(self, stack: KernelStack) -> KernelStack:
+        training = self.training_rows_
+        seen, columns = _not_empty(training.observed)
+        observed = stack.observed[:, seen]
+        rows = np.asarray(observed.any(axis=1))
+        self._warn_empty(rows, "samples")
+        K = np.empty((seen.sum(), rows.sum(), columns.sum()), dtype=stack.dtype)
+        for out, kernel in zip(K, stack.cross_kernels(training, seen), strict=True):
+            out[...] = block(kernel, rows, columns)
+        own, diag = stack.diag_of_rows(training), None
+        if own is not None:
+            own = np.where(observed.T, own[seen], 0)[:, rows].astype(np.float64)
+        completed = self._complete_rows(K, observed[rows], own)
+        if completed is not None:
+            diag = np.zeros((len(seen), len(rows)), dtype=stack.dtype)
+            diag[np.ix_(seen, rows)] = completed
+            diag[np.ix_(seen, ~rows)] = self._empty_diag[:, None]
+        return self._stack_of(K, rows, stack.names, square=False, diag=diag)
+
+    def _stack_of(
+        self,
+        K: Kernel,
+        rows: Bools,
+        names: tuple[str, ...],
+        square: bool,
+        diag: Kernel | None = None,
+    ) -> KernelStack:
+        """Add kernels that stay absent, and rows and columns of samples without any kernel.
+
+        Parameters
+        ----------
+        K : ndarray of shape (M, n_known_rows, n)
+        rows : ndarray of bool of shape (n_rows,)
+            Which of all rows are in K.
+        names, square, diag
+            As in a stack.
+        """
+        seen, columns = _not_empty(self.training_rows_.observed)
+        if not (seen.all() and columns.all() and rows.all()):
+            whole = np.zeros((len(seen), len(rows), len(columns)), dtype=K.dtype)
+            weights = self._empty_weights(self._known_observed())
+            for m, kernel, empty, weight in zip(
+                np.flatnonzero(seen), K, self._empty_rows, weights, strict=True
+            ):
+                whole[m][np.ix_(rows, columns)] = kernel
+                whole[m][np.ix_(~rows, columns)] = empty
+                whole[m][:, ~columns] = (whole[m][:, columns] @ weight)[:, None]
             K = whole
-        K = self._with_empty_columns(K, seen, known)
-        return KernelStack._computed(K, self._filled(len(stack)), stack.names, square=True)
-
-    def _complete_and_fill_empty(
-        self, K: Kernel, observed: Bools, diag: Floats | None
-    ) -> Floats | None:
-        """Complete rows (M, n_rows, n) of which some may have no kernel."""
-        _, known = _not_empty(observed)
-        if known.all():
-            return self._complete_rows(K, observed, diag)
-        self._warn_empty(known, "samples")
-        part = K[:, known]
-        found = self._complete_rows(part, observed[known], None if diag is None else diag[:, known])
-        K[:, known] = part
-        K[:, ~known] = self._empty_rows[:, None]
-        if found is None:
-            return None
-        whole = np.empty(K.shape[:2])
-        whole[:, known] = found
-        whole[:, ~known] = self._empty_diag[:, None]
-        return whole
-
-    def _with_empty_columns(self, K: Kernel, seen: Bools, known: Bools) -> Kernel:
-        """Add kernels that stay absent, and columns of training samples without any kernel."""
-        if seen.all() and known.all():
-            return K
-        whole = np.zeros((len(seen), K.shape[1], len(known)), dtype=K.dtype)
-        weights = self._empty_weights(self._known_observed())
-        for m, kernel, weight in zip(np.flatnonzero(seen), K, weights, strict=True):
-            whole[m][:, known] = kernel
-            whole[m][:, ~known] = (kernel @ weight)[:, None]
-        return whole
+        filled = np.tile(seen, (len(rows), 1))
+        return KernelStack._computed(K, filled, names, square=square, diag=diag)
 
     def _known_observed(self) -> Bools:
         """Return the mask (n, M) of the kernels and training samples that are not left out."""
@@ -168,10 +164,6 @@ class BaseCompleter(StackTransformer):
         """Return the names of the kernels that are not left out."""
         seen, _ = _not_empty(self.training_rows_.observed)
         return [name for name, used in zip(self.training_rows_.names, seen, strict=True) if used]
-
-    def _filled(self, n_rows: int) -> Bools:
-        """Return the mask of a completed stack."""
-        return np.tile(self.training_rows_.observed.any(axis=0), (n_rows, 1))
 
     def _of_all_kernels(self, pairs: Floats, fill: float = 0.0) -> Floats:
         """Add kernels that no sample has to a matrix of all pairs of kernels."""
@@ -186,6 +178,11 @@ class BaseCompleter(StackTransformer):
                 f"{(~known).sum()} of {len(known)} {what} have no observed kernel and get "
                 f"{self._empty_get}"
             )
+
+    def _warn_little_known(self, observed: Bools) -> None:
+        """Warn about kernels that hardly any sample has, and that share none with another."""
+        self._warn_few(observed)
+        self._warn_alone(observed)
 
     def _warn_few(self, observed: Bools) -> None:
         """Warn about kernels that hardly any sample has."""

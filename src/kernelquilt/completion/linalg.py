@@ -27,13 +27,19 @@ _TILE = 64
 
 def inverse_of(A: Floats) -> Floats:
     """Return the inverse of a positive definite matrix (n, n)."""
+    return inverse_and_log_det(A)[0]
+
+
+def inverse_and_log_det(A: Floats) -> tuple[Floats, float]:
+    """Return the inverse of a positive definite matrix (n, n), and its log determinant."""
     # the transpose of a C-ordered array is what LAPACK takes without a copy
     factor, info = dpotrf(A.T, lower=1, clean=0)
+    log_det = 2 * np.log(factor.diagonal()).sum() if info == 0 else np.nan
     if info == 0:
         half, info = dpotri(factor, lower=1, overwrite_c=1)
     if info != 0:
         raise np.linalg.LinAlgError("the matrix is not positive definite")
-    return mirrored(half.T)
+    return mirrored(half.T), float(log_det)
 
 
 def mirrored(A: Floats) -> Floats:

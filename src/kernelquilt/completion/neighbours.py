@@ -22,16 +22,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import (
-    UNIT_DIAGONAL,
-    CombinedKernels,
-    known_diagonal,
-    mean_diagonals,
-    row_keys,
-    training_places,
-    unit_kernels,
-)
+from kernelquilt.completion.combination import combine, combine_rows
 from kernelquilt.completion.completer import BaseCompleter, warn_means
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 
 
 class KNNFill(BaseCompleter):
@@ -91,29 +84,25 @@ class KNNFill(BaseCompleter):
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
         self._warn_few(observed)
-        unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
-        self._keys = row_keys(K, observed)
-        self._diag = np.diagonal(K, axis1=1, axis2=2).astype(np.float64)
-        self._sizes = mean_diagonals(K, observed)
-        coefs = self._coefficients(K, observed, self._diag, "training samples")
-        self._combined = CombinedKernels.complete(K, observed, coefs, unit, self._keys)
+        names = self._kernel_names()
+        self._scaled = scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names)
+        Z = scaled.kernels
+        self._diag = np.diagonal(Z, axis1=1, axis2=2) * observed.T
+        coefs = self._coefficients(Z, observed, self._diag, "training samples")
+        self._combinations = combine(Z, observed, coefs, scaled.unit, scaled.keys)
+        scaled.write(K)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        keys = row_keys(K, observed)
-        if diag is None:
-            own = np.tile(self._sizes[:, None], (1, len(observed)))
-            place = training_places(keys, self._keys)
-            own[:, place >= 0] = self._diag[:, place[place >= 0]]
-        else:
-            own = diag.copy()
-        coefs = self._coefficients(K, observed, own, "samples")
-        self._combined.complete_rows(K, observed, coefs, keys, own)
-        return known_diagonal(own, diag, self._combined.unit)
+        return self._scaled.complete_rows(K, observed, diag, self._complete_scaled)
 
-    def _coefficients(self, K: Kernel, observed: Bools, own: Floats, what: str) -> list[Floats]:
+    def _complete_scaled(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
+        coefs = self._coefficients(rows, observed, own, "samples")
+        combine_rows(self._combinations, Z, rows, observed, own, coefs)
+
+    def _coefficients(self, rows: Floats, observed: Bools, own: Floats, what: str) -> list[Floats]:
         """Return for each kernel the weights (n_absent, n_p) of the samples that have it."""
-        training = self._known_observed()
-        distances = self._distances(K, observed, own, training)
+        training = self._scaled.observed
+        distances = self._distances(rows, observed, own, training)
         coefs, alone = [], {}
         for p, name in enumerate(self._kernel_names()):
             among = distances[~observed[:, p]][:, training[:, p]]
@@ -126,14 +115,14 @@ class KNNFill(BaseCompleter):
         warn_means(alone, len(observed), what, why)
         return coefs
 
-    def _distances(self, K: Kernel, observed: Bools, own: Floats, training: Bools) -> Floats:
+    def _distances(self, rows: Floats, observed: Bools, own: Floats, training: Bools) -> Floats:
         """Return the means (n_rows, n) of (1), inf where no kernel is shared."""
-        total = np.zeros(K.shape[1:])
-        for kernel, rows, columns, diag, others, size in zip(
-            K, observed.T, training.T, own, self._diag, self._sizes, strict=True
+        total = np.zeros(rows.shape[1:])
+        for kernel, present, columns, diag, others in zip(
+            rows, observed.T, training.T, own, self._diag, strict=True
         ):
-            d = np.maximum(diag[:, None] + others - 2.0 * kernel, 0.0) / size
-            total += np.where(rows[:, None] & columns, d, 0.0)
+            d = np.maximum(diag[:, None] + others - 2.0 * kernel, 0.0)
+            total += np.where(present[:, None] & columns, d, 0.0)
         shared = observed.astype(float) @ training.T
         total[shared == 0] = np.inf
         return total / np.maximum(shared, 1.0)

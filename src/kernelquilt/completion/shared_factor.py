@@ -21,7 +21,7 @@ Row i of W then regresses the features of sample i on them, in the kernels that 
 
 which never increases f. Only r columns of each kernel are met, so that an iteration costs M n^2 r.
 
-A kernel is completed by regression (see `kernelquilt.completion.regression`): X = P_m W_h' and
+A kernel is completed by regression (see `kernelquilt.completion.combination`): X = P_m W_h' and
 R = s (W_h B_m^-1 W_h' + I). A new sample gets w from (3) with all else fixed. Kernels are taken in
 units of their mean diagonal.
 
@@ -40,11 +40,11 @@ import scipy.linalg
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import UNIT_DIAGONAL, unit_kernels
+from kernelquilt.completion.combination import Combination
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
 from kernelquilt.completion.linalg import block, inverse_of
-from kernelquilt.completion.regression import Regression, ScaledKernels
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 from kernelquilt.completion.transfer_regression import transferred
 
 _LEAST_NOISE = 1e-6
@@ -52,19 +52,7 @@ _LARGEST_RANK = 60
 
 
 class Statistics(NamedTuple):
-    """What the E-step finds in one kernel.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n_m, r)
-        P_m.
-    products : ndarray of shape (n_m, r)
-        Y_m.
-    second : ndarray of shape (r, r)
-        T_m.
-    uncertainty : ndarray of shape (r, r)
-        s B_m^-1.
-    """
+    """What the E-step finds in one kernel: P_m and Y_m (n_m, r), T_m and s B_m^-1 (r, r)."""
 
     scores: Floats
     products: Floats
@@ -266,25 +254,24 @@ class SharedFactorCompletion(BaseCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._warn_few(observed)
-        self._warn_alone(observed)
-        unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
-        self._scaled = ScaledKernels.of(K, observed, unit)
-        Z, keys, n = self._scaled.kernels, self._scaled.keys, len(observed)
+        self._warn_little_known(observed)
+        names, n = self._kernel_names(), len(observed)
+        self._scaled = scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names)
+        Z = scaled.kernels
         wanted = min(_LARGEST_RANK, max(1, n // 3)) if isinstance(self.rank, str) else self.rank
         options = self._iterations.options(self)
         found = solve_shared_factor(Z, observed, min(wanted, n), **options)
-        self._found, self._regressions = found, []
+        self._found, self._combinations = found, []
         for kernel, present, statistics, one in zip(
-            Z, observed.T, found.statistics, unit, strict=True
+            Z, observed.T, found.statistics, scaled.unit, strict=True
         ):
             W = found.factor[~present]
             R = W @ statistics.uncertainty @ W.T + found.noise * np.eye(len(W))
             coef = W @ statistics.scores.T
-            self._regressions.append(
-                Regression.complete(kernel, present, coef, R, found.noise, bool(one), keys)
+            self._combinations.append(
+                Combination.complete(kernel, present, coef, bool(one), scaled.keys, R, found.noise)
             )
-        self._scaled.write(K)
+        scaled.write(K)
         known = np.asarray(self.training_rows_.observed.any(axis=1))
         self.factor_ = np.full((len(known), found.factor.shape[1]), np.nan)
         self.factor_[known], self.noise_ = found.factor, found.noise
@@ -296,17 +283,17 @@ class SharedFactorCompletion(BaseCompleter):
     def _complete_scaled(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         found = self._found
         products = np.zeros((len(observed), found.factor.shape[1]))
-        for kernel, present, regression, statistics in zip(
-            rows, observed.T, self._regressions, found.statistics, strict=True
+        for kernel, present, done, statistics in zip(
+            rows, observed.T, self._combinations, found.statistics, strict=True
         ):
-            products[present] += block(kernel, present, regression.present) @ statistics.scores
+            products[present] += block(kernel, present, done.present) @ statistics.scores
         W, _ = regressed(products, observed, np.array([s.second for s in found.statistics]))
-        for m, (regression, statistics) in enumerate(
-            zip(self._regressions, found.statistics, strict=True)
+        for m, (done, statistics) in enumerate(
+            zip(self._combinations, found.statistics, strict=True)
         ):
-            v, absent = regression.present, ~observed[:, m]
+            v, absent = done.present, ~observed[:, m]
             spread = W[absent] @ statistics.uncertainty
-            own[m, absent] = regression.complete_rows(
+            own[m, absent] = done.complete_rows(
                 rows[m],
                 block(Z[m], v, v),
                 ~absent,

@@ -41,16 +41,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import (
-    UNIT_DIAGONAL,
-    CombinedKernels,
-    known_diagonal,
-    mean_diagonals,
-    row_keys,
-    start_diagonal,
-    unit_kernels,
-)
+from kernelquilt.completion.combination import combine, combine_rows
 from kernelquilt.completion.completer import BaseCompleter, warn_means
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 from kernelquilt.completion.transfer_regression import Refinement, solve_transfer
 
 __all__ = ["TransferFill", "solve_transfer"]
@@ -135,39 +128,41 @@ class TransferFill(BaseCompleter):
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
         self._warn_few(observed)
-        unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
-        keys = row_keys(K, observed) if unit.any() else None
+        names = self._kernel_names()
+        # in closed form training samples come out as they were, but for the rest of a diagonal of 1
+        scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names, keyed=False)
+        Z, unit, keys = scaled.kernels, scaled.unit, scaled.keys
         self._transfer = solve_transfer(
-            K, observed, eps=self.eps, constant=self.constant, weighting=self.weighting
+            Z, observed, eps=self.eps, constant=self.constant, weighting=self.weighting
         )
-        sizes = mean_diagonals(K, observed)
-        coefs = self._first_coefficients(K, observed, "training samples")
-        self._passes = [CombinedKernels.complete(K, observed, coefs, unit, keys)]
+        coefs = self._first_coefficients(Z, observed, "training samples")
+        self._passes = [combine(Z, observed, coefs, unit, keys)]
         self._refinements: list[list[Refinement | None]] = []
         for _ in range(1, self.n_passes):
             found = [
-                Refinement.of(K, present, weights / weights.sum() / sizes, p, self.constant)
+                Refinement.of(Z, present, weights / weights.sum(), p, self.constant)
                 if weights.any()
                 else None
                 for p, (weights, present) in enumerate(
                     zip(self._transfer.weights, observed.T, strict=True)
                 )
             ]
-            coefs = self._refined_coefficients(K, observed, found, coefs)
+            coefs = self._refined_coefficients(Z, observed, found, coefs)
             self._refinements.append(found)
-            self._passes.append(CombinedKernels.complete(K, observed, coefs, unit, keys))
+            self._passes.append(combine(Z, observed, coefs, unit, keys))
+        scaled.write(K)
+        self._scaled = scaled
         self._store()
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        unit, training_keys = self._passes[0][1:]
-        keys = None if training_keys is None else row_keys(K, observed)
-        own = start_diagonal(K, diag)
-        coefs = self._first_coefficients(K, observed, "samples")
-        self._passes[0].complete_rows(K, observed, coefs, keys, own)
-        for found, combined in zip(self._refinements, self._passes[1:], strict=True):
-            coefs = self._refined_coefficients(K, observed, found, coefs)
-            combined.complete_rows(K, observed, coefs, keys, own)
-        return known_diagonal(own, diag, unit)
+        return self._scaled.complete_rows(K, observed, diag, self._complete_scaled)
+
+    def _complete_scaled(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
+        coefs = self._first_coefficients(rows, observed, "samples")
+        combine_rows(self._passes[0], Z, rows, observed, own, coefs)
+        for found, combinations in zip(self._refinements, self._passes[1:], strict=True):
+            coefs = self._refined_coefficients(rows, observed, found, coefs)
+            combine_rows(combinations, Z, rows, observed, own, coefs)
 
     def _first_coefficients(self, K: Kernel, observed: Bools, what: str) -> list[Floats]:
         """Return (1) for all kernels, and warn about samples that it does not serve."""

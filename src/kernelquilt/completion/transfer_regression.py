@@ -4,7 +4,7 @@ Equations are those of `kernelquilt.completion.transfer`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -54,11 +54,18 @@ class Transfer:
         om_pl in row p, zero where l does not serve.
     scores : ndarray of shape (M, M) or None
         R2_pl, nan where l does not serve; None if the weights are equal.
+    fallback : Transfer or None
+        What serves where no kernel of `weights` does.
     """
 
     sources: tuple[Source, ...]
     weights: Floats
-    scores: Floats | None
+    scores: Floats | None = None
+    fallback: "Transfer | None" = None
+
+    def weighted(self, between: Floats) -> "Transfer":
+        """Return (1) with other weights (M, M), where these serve."""
+        return replace(self, weights=between * (self.weights > 0), fallback=self)
 
     def coefficients(self, K: Kernel, observed: Bools, p: int) -> tuple[Floats, Bools]:
         """Return (1) for the rows that lack kernel p.
@@ -91,6 +98,11 @@ class Transfer:
         served = total > 0
         coef[served] /= total[served, None]
         coef[~served] = 1 / target.sum()
+        if self.fallback is not None and not served.all():
+            again = rows[~served]
+            coef[~served], served[~served] = self.fallback.coefficients(
+                K[:, again], observed[again], p
+            )
         return coef, served
 
 
@@ -137,7 +149,7 @@ def solve_transfer(
         shared = observed.T.astype(float) @ observed
         weights = (shared > 0).astype(float)
         np.fill_diagonal(weights, 0.0)
-        return Transfer(tuple(sources), weights, None)
+        return Transfer(tuple(sources), weights)
     scores = np.column_stack([_scores_of(K, observed, l, s) for l, s in enumerate(sources)])
     clipped = np.clip(np.nan_to_num(scores), *_SCORES)
     weights = np.where(np.isnan(scores), 0.0, clipped / (1 - clipped))
@@ -145,21 +157,13 @@ def solve_transfer(
 
 
 def transferred(K: Kernel, observed: Bools, sizes: Floats | None = None) -> Iterator[Floats]:
-    """Yield the kernels (n, n) completed by (1), in units of `sizes` (M,).
-
-    Parameters
-    ----------
-    K, observed
-        As in `solve_transfer`.
-    sizes : ndarray of shape (M,), default=None
-        By default 1.
-    """
+    """Yield kernels (M, n, n) completed by (1), each (n, n) in units of `sizes` (M,) or 1."""
     transfer = solve_transfer(K, observed)
     for p, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
         completed = kernel.astype(np.float64)
         if sizes is not None:
             completed /= sizes[p]
-        Combination.complete(completed, present, transfer.coefficients(K, observed, p)[0], None)
+        Combination.complete(completed, present, transfer.coefficients(K, observed, p)[0])
         yield completed
 
 

@@ -45,7 +45,7 @@ m for which the other kernels were completed without it.
 | K_m, v, h | ``K[m]``, ``observed[:, m]``, ``~observed[:, m]`` |
 | Z_m | ``Z[m]``, in units of the mean diagonal of K_m |
 | s_m, s_m0, e_m | ``mixture.kernels``, ``mixture.constant``, ``mixture.noise`` |
-| X, D | ``regression.coef`` (transposed), ``regression.spread`` |
+| X, D | ``combination.coef`` (transposed), ``combination.spread`` |
 """
 
 import sys
@@ -60,9 +60,8 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import UNIT_DIAGONAL, unit_kernels
 from kernelquilt.completion.completer import FEW, BaseCompleter
-from kernelquilt.completion.regression import ScaledKernels
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 from kernelquilt.completion.wishart_sweeps import complete_by_sweeps, forecast_errors
 
 
@@ -177,9 +176,8 @@ class WishartCompletion(BaseCompleter):
         names = self._kernel_names()
         self._warn_few(observed)
         _warn_apart(observed, names)
-        unit = unit_kernels(K, observed, self.unit_diagonal, names)
-        self._scaled = ScaledKernels.of(K, observed, unit)
-        Z = self._scaled.kernels
+        self._scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names)
+        Z, unit = self._scaled.kernels, self._scaled.unit
         subsets = fitting_subsets(observed, self.n_fit, check_random_state(self.random_state))
         errors = forecast_errors(Z, observed, unit, subsets) if self.error_estimates else None
         self._replay = complete_by_sweeps(
@@ -192,7 +190,7 @@ class WishartCompletion(BaseCompleter):
         )
         if not self.residual:
             for update in self._replay.updates[-len(Z) :]:
-                update.regression.without_residual(Z[update.target])
+                update.combination.without_residual(Z[update.target])
         self._scaled.write(K)
         self._store(errors)
 

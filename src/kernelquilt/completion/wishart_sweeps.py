@@ -10,9 +10,9 @@ import numpy as np
 import scipy.linalg
 
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import CombinedKernels, Keys, row_keys
+from kernelquilt.completion.combination import Combination, combine, combine_rows
 from kernelquilt.completion.linalg import block
-from kernelquilt.completion.regression import Regression
+from kernelquilt.completion.scaled_kernels import Keys, row_keys
 from kernelquilt.completion.transfer_regression import Transfer, solve_transfer
 from kernelquilt.completion.wishart_mixture import Mixture, fit_mixture
 
@@ -33,31 +33,20 @@ class KernelUpdate:
         (2) at the mixture, nan if it was not fitted.
     factor : ndarray of shape (n_v, n_v)
         Lower Cholesky factor of C_vv.
-    regression : Regression
+    combination : Combination
     """
 
     target: int
     mixture: Mixture
     value: float
     factor: Floats
-    regression: Regression
+    combination: Combination
 
     def complete_rows(
         self, Z: Floats, rows: Floats, observed: Bools, own: Floats, residual: bool
     ) -> None:
-        """Update rows (M, n_rows, n) in place, and their diagonal `own`.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (M, n, n)
-            Training kernels, of which observed entries are used.
-        rows : ndarray of shape (M, n_rows, n)
-        observed : ndarray of bool of shape (n_rows, M)
-        own : ndarray of shape (M, n_rows)
-        residual : bool
-            Whether the residual is added.
-        """
-        m, done = self.target, self.regression
+        """Update rows of the target in place, as in `Replay`, with or without the residual."""
+        m, done = self.target, self.combination
         v, present = done.present, observed[:, m]
         s = self.mixture
         C = np.tensordot(s.kernels, rows[:, ~present], axes=1) + s.constant
@@ -102,8 +91,8 @@ def update_kernel(
     to_absent = block(C, v, h)
     coef = scipy.linalg.cho_solve((factor, True), to_absent, check_finite=False).T
     R = block(C, h, h) - coef @ to_absent
-    regression = Regression.complete(Z[m], v, coef, R, mixture.noise, unit, keys)
-    return KernelUpdate(m, mixture, value, factor, regression)
+    done = Combination.complete(Z[m], v, coef, unit, keys, R, mixture.noise)
+    return KernelUpdate(m, mixture, value, factor, done)
 
 
 def _first_mixture(M: int, m: int) -> Mixture:
@@ -152,13 +141,13 @@ class Replay:
     Attributes
     ----------
     transfer : Transfer
-    combined : CombinedKernels
-        The start, and how it completed the kernels.
+    combinations : list of M Combination
+        The start, and how it completed each kernel.
     updates : tuple of KernelUpdate
     """
 
     transfer: Transfer
-    combined: CombinedKernels
+    combinations: list[Combination]
     updates: tuple[KernelUpdate, ...]
 
     def complete_rows(
@@ -169,7 +158,7 @@ class Replay:
         Z (M, n, n) are the training kernels, of which observed entries are used.
         """
         coefs = [self.transfer.coefficients(rows, observed, p)[0] for p in range(len(Z))]
-        self.combined.complete_rows(rows, observed, coefs, row_keys(rows, observed), own)
+        combine_rows(self.combinations, Z, rows, observed, own, coefs)
         last = len(self.updates) - len(Z)
         for number, update in enumerate(self.updates):
             update.complete_rows(Z, rows, observed, own, residual or number < last)
@@ -203,7 +192,7 @@ def complete_by_sweeps(
     transfer = solve_transfer(Z, observed)
     order = _order(Z, observed)
     coefs = [transfer.coefficients(Z, observed, p)[0] for p in range(len(Z))]
-    combined = CombinedKernels.complete(Z, observed, coefs, unit, keys)
+    combinations = combine(Z, observed, coefs, unit, keys)
     mixtures = [_first_mixture(len(Z), m) for m in range(len(Z))]
     updates = []
     for sweep in range(n_sweeps):
@@ -214,7 +203,7 @@ def complete_by_sweeps(
             updates.append(update)
         if on_sweep is not None:
             on_sweep(sweep + 1, float(np.mean([each.value for each in updates[-len(Z) :]])))
-    return Replay(transfer, combined, tuple(updates))
+    return Replay(transfer, combinations, tuple(updates))
 
 
 def _order(Z: Floats, observed: Bools) -> list[int]:

@@ -7,7 +7,7 @@ samples v are known is modelled by the covariance
 
 and b is found by EM, which never increases tr(C_vv^-1 K_vv) + log det C_vv:
 
-    E:  completion of K by regression (see `kernelquilt.completion.regression`, with D = I),
+    E:  completion of K by regression (see `kernelquilt.completion.combination`, with D = I),
     M:  b_j = v_j' Kh v_j.    (2)
 
 Tsuda, Akaho and Asai, "The em algorithm for kernel matrix completion with auxiliary data", JMLR
@@ -32,11 +32,11 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import UNIT_DIAGONAL, unit_kernels
+from kernelquilt.completion.combination import Combination
 from kernelquilt.completion.completer import BaseCompleter, warn_means
 from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
 from kernelquilt.completion.linalg import block
-from kernelquilt.completion.regression import Regression, ScaledKernels
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 
 _LEAST = 1e-6
 _NEGLIGIBLE = 1e-8  # eigenvalues of the auxiliary kernel, relative to the largest
@@ -196,17 +196,15 @@ class AuxiliaryEMCompletion(BaseCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._warn_few(observed)
-        self._warn_alone(observed)
+        self._warn_little_known(observed)
         names = self._kernel_names()
-        unit = unit_kernels(K, observed, self.unit_diagonal, names)
-        self._scaled = ScaledKernels.of(K, observed, unit)
-        Z, options = self._scaled.kernels, self._iterations.options(self)
+        self._scaled = scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names)
+        Z, options = scaled.kernels, self._iterations.options(self)
         candidates = self._candidates(observed, names)
         self._spectra = {a: scipy.linalg.eigh(Z[a]) for a in candidates}
         self._models: list[tuple[int, Spectrum] | None] = []
-        self._regressions = []
-        for kernel, present, one, m in zip(Z, observed.T, unit, range(len(Z)), strict=True):
+        self._combinations = []
+        for m, (kernel, present) in enumerate(zip(Z, observed.T, strict=True)):
             found = [
                 (a, solve_auxiliary_em(kernel, present, *self._spectra[a], **options))
                 for a in candidates
@@ -218,10 +216,11 @@ class AuxiliaryEMCompletion(BaseCompleter):
             if best is not None:
                 coef, R = best[1].coef, best[1].residual
             self._models.append(best)
-            self._regressions.append(
-                Regression.complete(kernel, present, coef, R, _LEAST, bool(one), self._scaled.keys)
+            one, keys = bool(scaled.unit[m]), scaled.keys
+            self._combinations.append(
+                Combination.complete(kernel, present, coef, one, keys, R, _LEAST)
             )
-        self._scaled.write(K)
+        scaled.write(K)
         used = [(name, *best) for name, best in zip(names, self._models, strict=True) if best]
         self.auxiliary_ = {name: names[a] for name, a, _ in used}
         longest = max((model.history for *_, model in used), key=len, default=())
@@ -237,10 +236,10 @@ class AuxiliaryEMCompletion(BaseCompleter):
             coordinates[a] = np.zeros(rows.shape[1:])
             coordinates[a][:, kept] = (rows[a] @ vectors[:, kept]) / values[kept]
         means = {}
-        for m, (name, model, regression) in enumerate(
-            zip(self._kernel_names(), self._models, self._regressions, strict=True)
+        for m, (name, model, done) in enumerate(
+            zip(self._kernel_names(), self._models, self._combinations, strict=True)
         ):
-            v, absent = regression.present, ~observed[:, m]
+            v, absent = done.present, ~observed[:, m]
             # the mean, for those that lack the auxiliary kernel too
             x = np.full((absent.sum(), v.sum()), 1 / v.sum())
             R, left = np.zeros((len(x), (~v).sum())), np.full(len(x), _LEAST)
@@ -254,9 +253,9 @@ class AuxiliaryEMCompletion(BaseCompleter):
                 solved = scipy.linalg.cho_solve((found.factor, True), C[:, v].T, check_finite=False)
                 x[having] = solved.T
                 left[having] = np.maximum(total - (C[:, v] * x[having]).sum(axis=1), _LEAST)
-                R[having] = C[:, ~v] - (C[:, v] @ regression.coef.T) * regression.lengths
+                R[having] = C[:, ~v] - (C[:, v] @ done.coef.T) * done.lengths
             known = block(Z[m], v, v)
-            own[m, absent] = regression.complete_rows(rows[m], known, ~absent, x, R, left)
+            own[m, absent] = done.complete_rows(rows[m], known, ~absent, x, R, left)
         warn_means(means, len(observed), "samples", "the kernel auxiliary to it")
 
     def _candidates(self, observed: Bools, names: list[str]) -> list[int]:

@@ -30,7 +30,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import has_unit_diagonal, known_diagonal
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
 from kernelquilt.completion.literature.normal_with_missing import (
@@ -38,6 +37,7 @@ from kernelquilt.completion.literature.normal_with_missing import (
     Patterns,
     fit_normal,
 )
+from kernelquilt.completion.scaled_kernels import has_unit_diagonal, known_diagonal
 from kernelquilt.core.psd import PositivePart
 
 _TINY = 1e-12

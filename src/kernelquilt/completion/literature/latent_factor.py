@@ -38,14 +38,14 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import mean_diagonals
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
 from kernelquilt.completion.literature.learned_coefficients import (
-    LearnedKernels,
+    LearnedCombinations,
     undetermined_pairs,
 )
 from kernelquilt.completion.literature.proximal import add_smoothed_norm
+from kernelquilt.completion.scaled_kernels import ScaledKernels
 from kernelquilt.completion.transfer_regression import transferred
 from kernelquilt.core.lbfgs import LBFGS
 
@@ -294,17 +294,15 @@ class LatentFactorCompletion(BaseCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._warn_few(observed)
-        self._warn_alone(observed)
-        sizes = mean_diagonals(K, observed)
+        self._warn_little_known(observed)
+        self._scaled = scaled = ScaledKernels.of(K, observed)
         found = solve_latent_factors(
-            K,
+            scaled.kernels,
             observed,
             self.rank,
             coupling=self.coupling,
             ridge=self.ridge,
             lam=self.lam,
-            sizes=sizes,
             **self._iterations.options(self),
         )
         self.factors_ = found.shared
@@ -312,16 +310,17 @@ class LatentFactorCompletion(BaseCompleter):
         self.factor_norms_ = np.zeros((len(seen), found.shared.shape[1]))
         self.factor_norms_[seen] = [np.linalg.norm(W, axis=1) for W in found.mixing]
         coefs = []
-        for kernel, U, W, o, size in zip(
-            K, found.own, found.mixing, observed.T, sizes, strict=True
+        for kernel, U, W, o in zip(
+            scaled.kernels, found.own, found.mixing, observed.T, strict=True
         ):
-            left = kernel.diagonal()[o].mean(dtype=np.float64) / size - (U**2).sum() / len(U)
+            left = kernel.diagonal()[o].mean() - (U**2).sum() / len(U)
             # x in (2) by an r x r system
             inner = U.T @ U + max(float(left), _LEAST) * np.eye(U.shape[1])
             coefs.append(found.shared[~o] @ W @ np.linalg.solve(inner, U.T))
-        self._learned = LearnedKernels.complete(K, observed, coefs)
+        self._learned = LearnedCombinations.complete(scaled, coefs)
+        scaled.write(K)
         self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
         self._iterations.store(self, found.history)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        return self._learned.complete_rows(K, observed, diag)
+        return self._scaled.complete_rows(K, observed, diag, self._learned.complete_rows)

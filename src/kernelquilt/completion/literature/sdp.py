@@ -39,13 +39,13 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import mean_diagonals
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
 from kernelquilt.completion.literature.learned_coefficients import (
-    LearnedKernels,
+    LearnedCombinations,
     undetermined_pairs,
 )
+from kernelquilt.completion.scaled_kernels import ScaledKernels
 from kernelquilt.completion.transfer_regression import transferred
 from kernelquilt.core.weights.small_qp import simplex_least_squares
 
@@ -254,19 +254,19 @@ class SDPCompletion(BaseCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._warn_few(observed)
-        self._warn_alone(observed)
-        sizes = mean_diagonals(K, observed)
+        self._warn_little_known(observed)
+        self._scaled = scaled = ScaledKernels.of(K, observed)
         options = self._iterations.options(self)
-        found = solve_sdp(K, observed, lam1=self.lam1, sizes=sizes, **options)
+        found = solve_sdp(scaled.kernels, observed, lam1=self.lam1, **options)
         coefs = []
         for X, present in zip(found.kernels, observed.T, strict=True):
             inner = X[np.ix_(present, present)] + _DELTA * np.eye(int(present.sum()))
             coefs.append(np.linalg.solve(inner, X[np.ix_(present, ~present)]).T)
-        self._learned = LearnedKernels.complete(K, observed, coefs, found.between)
+        self._learned = LearnedCombinations.complete(scaled, coefs, found.between)
+        scaled.write(K)
         self.between_weights_ = self._of_all_kernels(found.between)
         self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
         self._iterations.store(self, found.history)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        return self._learned.complete_rows(K, observed, diag)
+        return self._scaled.complete_rows(K, observed, diag, self._learned.complete_rows)

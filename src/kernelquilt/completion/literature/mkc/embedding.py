@@ -7,8 +7,6 @@ from sklearn.utils import check_random_state
 
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.iterations import CompletionStep, History, OnStep
-from kernelquilt.completion.literature.learned_coefficients import LearnedKernels
-from kernelquilt.completion.literature.mkc.approximation import ApproximatedKernels
 from kernelquilt.completion.literature.mkc.descent import minimise_embedding
 from kernelquilt.completion.literature.mkc.objectives import (
     ApproximationObjective,
@@ -40,17 +38,10 @@ class Embedding(NamedTuple):
     between: Floats
     history: tuple[CompletionStep, ...]
 
-    def selected(self, training: Bools) -> list[Indices]:
-        """Return the training samples of each basis that have a weight anywhere.
-
-        The mask (n_train, M_train) may have samples and kernels that nothing is known of, which
-        were left out of the embedding.
-        """
-        known, seen = np.flatnonzero(training.any(axis=1)), np.flatnonzero(training.any(axis=0))
-        found = [np.empty(0, dtype=np.intp) for _ in range(training.shape[1])]
-        for m, b, A in zip(seen, self.basis, self.weights, strict=True):
-            found[m] = known[b[A.any(axis=1)]]
-        return found
+    @property
+    def selected(self) -> list[Indices]:
+        """The samples of each basis that have a weight anywhere."""
+        return [b[A.any(axis=1)] for b, A in zip(self.basis, self.weights, strict=True)]
 
     def columns(self, m: int, samples: Bools, present: Bools) -> Floats:
         """Return the coefficients (k, n_m) of some samples over those that have kernel m."""
@@ -64,29 +55,6 @@ class Embedding(NamedTuple):
         for s, A, b in zip(self.between[m], self.weights, self.basis, strict=True):
             coef[:, b] += s * A[:, samples].T
         return coef[:, present]
-
-    def complete(
-        self, K: Kernel, observed: Bools, *, exact: bool, mixed: bool = False
-    ) -> LearnedKernels | ApproximatedKernels:
-        """Complete training kernels in place.
-
-        Parameters
-        ----------
-        K : ndarray of shape (M, n, n)
-            Zero where absent.
-        observed : ndarray of bool of shape (n, M)
-        exact : bool
-            Whether observed entries are kept.
-        mixed : bool, default=False
-            Whether coefficients are those of `mixed_columns`.
-        """
-        columns = self.mixed_columns if mixed else self.columns
-        coefs = [
-            columns(m, ~present if exact else np.ones_like(present), present)
-            for m, present in enumerate(observed.T)
-        ]
-        kind = LearnedKernels if exact else ApproximatedKernels
-        return kind.complete(K, observed, coefs, self.between)
 
 
 def solve_embedding(

@@ -34,6 +34,7 @@ K but a few of its rows, and is at least as close as that of Nystroem on the sam
 | S | ``between`` |
 """
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -41,13 +42,17 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import mean_diagonals
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.iterations import Iterations
-from kernelquilt.completion.literature.learned_coefficients import undetermined_pairs
-from kernelquilt.completion.literature.mkc.embedding import solve_embedding
+from kernelquilt.completion.literature.learned_coefficients import (
+    LearnedCombinations,
+    undetermined_pairs,
+)
+from kernelquilt.completion.literature.mkc.approximation import Approximations
+from kernelquilt.completion.literature.mkc.embedding import Embedding, solve_embedding
 from kernelquilt.completion.literature.mkc.start import draw_basis
+from kernelquilt.completion.scaled_kernels import ScaledKernels
 
 __all__ = ["ApproximationCompletion", "EmbeddingCompletion", "solve_embedding"]
 
@@ -66,6 +71,27 @@ _CONSTRAINTS: dict[str, Any] = {
     "exact_observed": ["boolean"],
     "random_state": ["random_state"],
 }
+
+
+def _combined(
+    scaled: ScaledKernels, found: Embedding, columns: Callable[[int, Bools, Bools], Floats]
+) -> LearnedCombinations | Approximations:
+    """Complete training kernels in place from the weights of absent samples, or of all."""
+    coefs = [
+        columns(m, ~present if scaled.exact else np.ones_like(present), present)
+        for m, present in enumerate(scaled.observed.T)
+    ]
+    kind = LearnedCombinations if scaled.exact else Approximations
+    return kind.complete(scaled, coefs, found.between)
+
+
+def _basis_of_all(found: Embedding, training: Bools) -> list[Indices]:
+    """Return the basis of each kernel, empty for those that no sample of the mask has."""
+    known, seen = np.flatnonzero(training.any(axis=1)), np.flatnonzero(training.any(axis=0))
+    basis = [np.empty(0, dtype=np.intp) for _ in range(training.shape[1])]
+    for m, selected in zip(seen, found.selected, strict=True):
+        basis[m] = known[selected]
+    return basis
 
 
 class EmbeddingCompletion(BaseCompleter):
@@ -190,13 +216,13 @@ class EmbeddingCompletion(BaseCompleter):
                 f"predict='between' mixes the weights of the {len(K)} kernels, but with "
                 "sharing='homogeneous' all have the same; use predict='within'"
             )
-        self._warn_few(observed)
-        self._warn_alone(observed)
+        self._warn_little_known(observed)
         rng, n_basis = check_random_state(self.random_state), self.n_basis
         if self.basis == "random" and n_basis is None:
             n_basis = -(-len(observed) // 2)
+        scaled = ScaledKernels.of(K, observed, exact=self.exact_observed)
         found = solve_embedding(
-            K,
+            scaled.kernels,
             observed,
             lam1=self.lam1,
             lam2=0.0 if self.basis == "random" else self.lam2,
@@ -205,19 +231,20 @@ class EmbeddingCompletion(BaseCompleter):
             self_weights=self.self_weights,
             basis=draw_basis(observed, n_basis, rng),
             start=self.init,
-            sizes=mean_diagonals(K, observed),
             random_state=rng,
             **_ITERATIONS.options(self),
         )
-        mixed = self.predict == "between"
-        self._completed = found.complete(K, observed, exact=self.exact_observed, mixed=mixed)
+        columns = found.mixed_columns if self.predict == "between" else found.columns
+        self._embedded = _combined(scaled, found, columns)
+        scaled.write(K)
+        self._scaled = scaled
         self.between_weights_ = self._of_all_kernels(found.between)
-        self.basis_ = found.selected(self.training_rows_.observed)
+        self.basis_ = _basis_of_all(found, self.training_rows_.observed)
         self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
         _ITERATIONS.store(self, found.history)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        return self._completed.complete_rows(K, observed, diag)
+        return self._scaled.complete_rows(K, observed, diag, self._embedded.complete_rows)
 
 
 class ApproximationCompletion(BaseCompleter):
@@ -294,11 +321,11 @@ class ApproximationCompletion(BaseCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._warn_few(observed)
-        self._warn_alone(observed)
+        self._warn_little_known(observed)
         rng = check_random_state(self.random_state)
+        scaled = ScaledKernels.of(K, observed, exact=self.exact_observed)
         found = solve_embedding(
-            K,
+            scaled.kernels,
             observed,
             lam1=self.lam1,
             lam2=self.lam2,
@@ -306,15 +333,16 @@ class ApproximationCompletion(BaseCompleter):
             self_weights=self.self_weights,
             basis=draw_basis(observed, self.n_basis, rng),
             start=self.init,
-            sizes=mean_diagonals(K, observed),
             random_state=rng,
             **_ITERATIONS.options(self),
         )
-        self._completed = found.complete(K, observed, exact=self.exact_observed)
+        self._embedded = _combined(scaled, found, found.columns)
+        scaled.write(K)
+        self._scaled = scaled
         self.between_weights_ = self._of_all_kernels(found.between)
-        self.basis_ = found.selected(self.training_rows_.observed)
+        self.basis_ = _basis_of_all(found, self.training_rows_.observed)
         self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
         _ITERATIONS.store(self, found.history)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        return self._completed.complete_rows(K, observed, diag)
+        return self._scaled.complete_rows(K, observed, diag, self._embedded.complete_rows)
