@@ -22,6 +22,7 @@ the same sample in Z.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.linalg import block
@@ -148,6 +149,19 @@ class Combination:
             norms = np.ones(len(norms)) if self.unit else norms + left
         kernel[~present] = filled
         return norms
+
+    def regressed(
+        self, factor: Floats, C: Floats, total: Floats, least: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return a (k, n_v), r (k, n_h) and r_0 (k,), at least `least`, of further samples.
+
+        C (k, n) are their covariances with the training samples in the model, `total` (k,) their
+        variances, and `factor` (n_v, n_v) is the lower Cholesky factor of C_vv.
+        """
+        v = self.present
+        a = scipy.linalg.cho_solve((factor, True), C[:, v].T, check_finite=False).T
+        R = C[:, ~v] - (C[:, v] @ self.coef.T) * self.lengths
+        return a, R, np.maximum(total - (C[:, v] * a).sum(axis=1), least)
 
     def without_residual(self, kernel: Kernel) -> None:
         """Take D R D out of the completed training kernel (n, n)."""

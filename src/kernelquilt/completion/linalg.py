@@ -96,3 +96,27 @@ def left_out_metric(R: Floats, workspace: Floats) -> Floats:
     B, metric = workspace[:, : n * n].reshape(2, n, n)
     np.divide(R, R.diagonal(), out=B)
     return np.matmul(B, B.T, out=metric)
+
+
+def solve_by_pattern(A: Floats, observed: Bools, B: Floats, ridge: Floats | float = 0.0) -> Floats:
+    """Solve for every sample a system with the sum of the matrices of the kernels that it has.
+
+    Parameters
+    ----------
+    A : ndarray of shape (M, r, r)
+    observed : ndarray of bool of shape (n, M)
+    B : ndarray of shape (n, r)
+        Right hand sides.
+    ridge : ndarray of shape (r, r), default=0
+        Added to every sum.
+
+    Returns
+    -------
+    solutions : ndarray of shape (n, r)
+    """
+    solutions = np.empty_like(B)
+    patterns, which = np.unique(observed, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows = which.ravel() == number
+        solutions[rows] = np.linalg.solve(A[pattern].sum(axis=0) + ridge, B[rows].T).T
+    return solutions

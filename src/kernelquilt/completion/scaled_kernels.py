@@ -51,16 +51,7 @@ def has_unit_diagonal(kernel: Kernel, present: Bools) -> bool:
 
 
 def unit_kernels(K: Kernel, observed: Bools, wanted: bool | str, names: Sequence[str]) -> Bools:
-    """Return for each kernel (M,) whether its diagonal is to be 1.
-
-    Parameters
-    ----------
-    K : ndarray of shape (M, n, n)
-    observed : ndarray of bool of shape (n, M)
-    wanted : bool or "auto"
-        "auto" is where observed samples have diagonal 1, True an error where they do not.
-    names : sequence of M str
-    """
+    """Return for each kernel (M,) whether its diagonal is to be 1, as in `ScaledKernels.of`."""
     if wanted is False:
         return np.zeros(len(K), dtype=bool)
     unit = np.array([has_unit_diagonal(k, o) for k, o in zip(K, observed.T, strict=True)])
@@ -122,8 +113,9 @@ class ScaledKernels:
         K : ndarray of shape (M, n, n)
             Zero where absent.
         observed : ndarray of bool of shape (n, M)
-        unit_diagonal, names
-            As in `unit_kernels`.
+        unit_diagonal : bool or "auto", default="auto"
+            Whether diagonals are to be 1: "auto" is where those of observed samples are, True an
+            error that tells the `names` of kernels where they are not.
         keyed : bool, default=True
             Whether training samples are to be recognised among rows. They are in any case if a
             diagonal is to be 1.

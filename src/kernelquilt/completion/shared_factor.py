@@ -43,7 +43,7 @@ from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import Combination
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
-from kernelquilt.completion.linalg import block, inverse_of
+from kernelquilt.completion.linalg import block, inverse_and_log_det, solve_by_pattern
 from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 from kernelquilt.completion.transfer_regression import transferred
 
@@ -125,29 +125,10 @@ def solve_shared_factor(
         for found, present in zip(statistics, observed.T, strict=True):
             products[present] += found.products
         second = np.array([found.second for found in statistics])
-        factor, squares = regressed(products, observed, second)
-        left = traces - 2 * np.vdot(factor, products) + squares
-        noise = max(float(left) / int(observed.sum()), _LEAST_NOISE)
-
-
-def regressed(products: Floats, observed: Bools, second: Floats) -> tuple[Floats, float]:
-    """Return w of (3) for samples (n_rows,), and the sum over them of w T w'.
-
-    Parameters
-    ----------
-    products : ndarray of shape (n_rows, r)
-        Y summed over the kernels that each has.
-    observed : ndarray of bool of shape (n_rows, M)
-    second : ndarray of shape (M, r, r)
-    """
-    factor, squares = np.empty_like(products), 0.0
-    patterns, which = np.unique(observed, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
-        rows = which.ravel() == number
-        T = second[pattern].sum(axis=0)
-        factor[rows] = scipy.linalg.solve(T, products[rows].T, assume_a="pos").T
-        squares += float(np.vdot(factor[rows], factor[rows] @ T))
-    return factor, squares
+        factor = solve_by_pattern(second, observed, products)
+        # the last two terms of (3) are one for these w
+        left = traces - float(np.vdot(factor, products))
+        noise = max(left / int(observed.sum()), _LEAST_NOISE)
 
 
 def _expectation(
@@ -159,14 +140,14 @@ def _expectation(
         W = factor[present]
         B = W.T @ W
         B[np.diag_indices(len(B))] += noise
-        inverse = inverse_of(B)
+        inverse, log_det = inverse_and_log_det(B)
         P = W @ inverse
         Y = kernel @ P
         T = P.T @ Y + noise * inverse
         statistics.append(Statistics(P, Y, (T + T.T) / 2, noise * inverse))
         n, r = W.shape
         total += (np.trace(kernel) - np.vdot(W, Y)) / noise
-        total += (n - r) * np.log(noise) + np.linalg.slogdet(B)[1]
+        total += (n - r) * np.log(noise) + log_det
     return float(total) / int(observed.sum()), tuple(statistics)
 
 
@@ -287,7 +268,8 @@ class SharedFactorCompletion(BaseCompleter):
             rows, observed.T, self._combinations, found.statistics, strict=True
         ):
             products[present] += block(kernel, present, done.present) @ statistics.scores
-        W, _ = regressed(products, observed, np.array([s.second for s in found.statistics]))
+        second = np.array([statistics.second for statistics in found.statistics])
+        W = solve_by_pattern(second, observed, products)
         for m, (done, statistics) in enumerate(
             zip(self._combinations, found.statistics, strict=True)
         ):

@@ -87,8 +87,8 @@ def fit_mixture(bases: Floats, K: Floats, start: Mixture) -> tuple[Mixture, floa
 
     Parameters
     ----------
-    bases : ndarray of shape (q, n, n)
-    K : ndarray of shape (n, n)
+    bases, K
+        As in `mixture_objective`.
     start : Mixture
     """
     found = minimize(

@@ -51,12 +51,8 @@ class KernelUpdate:
         s = self.mixture
         C = np.tensordot(s.kernels, rows[:, ~present], axes=1) + s.constant
         total = s.kernels @ own[:, ~present] + s.constant + s.noise
-        x = scipy.linalg.cho_solve((self.factor, True), C[:, v].T, check_finite=False).T
-        left = np.maximum(total - (C[:, v] * x).sum(axis=1), s.noise)
-        R = C[:, ~v] - (C[:, v] @ done.coef.T) * done.lengths
-        own[m, ~present] = done.complete_rows(
-            rows[m], block(Z[m], v, v), present, x, R, left, residual=residual
-        )
+        known, found = block(Z[m], v, v), done.regressed(self.factor, C, total, s.noise)
+        own[m, ~present] = done.complete_rows(rows[m], known, present, *found, residual=residual)
 
 
 def update_kernel(
@@ -74,16 +70,13 @@ def update_kernel(
     ----------
     Z : ndarray of shape (M, n, n)
         Completed kernels.
-    present : ndarray of bool of shape (n,)
-        The samples that have kernel m.
+    present, unit, keys
+        As in `Combination`.
     m : int
     fitted : ndarray of int of shape (n_fit,)
         Samples, of those that have the kernel, on which the mixture is fitted.
     start : Mixture
         Where to start, as in KernelUpdate.
-    unit : bool
-    keys : ndarray of shape (n,)
-        From `row_keys`.
     """
     mixture, value = _fitted_mixture(Z, m, fitted, start)
     v, h = present, ~present
@@ -116,17 +109,11 @@ def _fitted_mixture(Z: Floats, m: int, fitted: Indices, start: Mixture) -> tuple
     return found._replace(kernels=weights), value
 
 
-def _covariance(Z: Floats, mixture: Mixture) -> Floats:
-    """Return C (n, n) of (1)."""
-    C = np.tensordot(mixture.kernels, Z, axes=1) + mixture.constant
-    C[np.diag_indices(len(C))] += mixture.noise
-    return np.asarray(C)
-
-
 def _factored(Z: Floats, mixture: Mixture, v: Bools) -> tuple[Mixture, Floats, Floats]:
-    """Return the mixture, C (n, n) and the lower Cholesky factor of C_vv."""
+    """Return the mixture, C (n, n) of (1) and the lower Cholesky factor of C_vv."""
     while True:
-        C = _covariance(Z, mixture)
+        C = np.asarray(np.tensordot(mixture.kernels, Z, axes=1) + mixture.constant)
+        C[np.diag_indices(len(C))] += mixture.noise
         try:
             return mixture, C, np.asarray(np.linalg.cholesky(block(C, v, v)), dtype=np.float64)
         except np.linalg.LinAlgError:

@@ -250,10 +250,7 @@ class AuxiliaryEMCompletion(BaseCompleter):
                 u, (_, vectors) = coordinates[a][absent][having], self._spectra[a]
                 C = (u * found.spectrum) @ vectors.T
                 total = (u**2 * found.spectrum).sum(axis=1) + _LEAST
-                solved = scipy.linalg.cho_solve((found.factor, True), C[:, v].T, check_finite=False)
-                x[having] = solved.T
-                left[having] = np.maximum(total - (C[:, v] * x[having]).sum(axis=1), _LEAST)
-                R[having] = C[:, ~v] - (C[:, v] @ done.coef.T) * done.lengths
+                x[having], R[having], left[having] = done.regressed(found.factor, C, total, _LEAST)
             known = block(Z[m], v, v)
             own[m, absent] = done.complete_rows(rows[m], known, ~absent, x, R, left)
         warn_means(means, len(observed), "samples", "the kernel auxiliary to it")
@@ -270,15 +267,13 @@ class AuxiliaryEMCompletion(BaseCompleter):
                 )
             return complete
         everything = list(self.training_rows_.names)
-        if isinstance(self.auxiliary, str):
-            name = self.auxiliary
-        else:
-            name = everything[self.auxiliary] if self.auxiliary < len(everything) else ""
-        if name not in everything:
+        named: dict[str | int, str] = {**dict(enumerate(everything)), **{n: n for n in everything}}
+        if self.auxiliary not in named:
             raise ValueError(
                 f"auxiliary={self.auxiliary!r} is none of the {len(everything)} kernels "
                 f"{quoted(everything)}"
             )
+        name = named[self.auxiliary]
         if name not in [names[m] for m in complete]:
             having = observed[:, names.index(name)].sum() if name in names else 0
             raise ValueError(

@@ -74,17 +74,7 @@ class LatentFactors(NamedTuple):
 
 
 class LatentObjective:
-    """The objective (1) as a function of one vector.
-
-    Parameters
-    ----------
-    K : ndarray of shape (M, n, n)
-    observed : ndarray of bool of shape (n, M)
-    rank : int
-    coupling, ridge, lam : float
-    sizes : ndarray of shape (M,)
-        Units in which the kernels are taken.
-    """
+    """The objective (1) as a function of one vector; arguments as in `solve_latent_factors`."""
 
     def __init__(
         self,

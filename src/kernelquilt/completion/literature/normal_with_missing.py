@@ -118,12 +118,8 @@ def fit_normal(
         Ordered as `patterns.order`, with something observed of each vector. Of moderate scale,
         because of the start and the ridge. Missing entries may hold anything.
     patterns : Patterns
-    ridge : float
-        See (1).
-    tol : float
-        Increase of (1) by a plain step at which to stop.
-    max_iter : int
-        Cap on the iterations.
+    ridge, tol, max_iter
+        As in `solve_em_fill`; see (1).
     record : callable
         Called in every iteration with the value of (1) and its increase by a plain step.
 

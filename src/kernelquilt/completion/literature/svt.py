@@ -52,6 +52,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
+from kernelquilt.completion.linalg import solve_by_pattern
 from kernelquilt.completion.literature.nuclear_norm import NuclearDual
 
 
@@ -226,14 +227,8 @@ class SVTFill(BaseCompleter):
         return found
 
     def _coordinates(self, K: Kernel, observed: Bools) -> Floats:
-        """Return the coordinates g (n_rows, r) of rows, by pattern of observed kernels."""
+        """Return the coordinates g (n_rows, r) of rows."""
         known = np.zeros((len(observed), self.rank_))
         for kernel, Q in zip(K, self._columns, strict=True):
             known += kernel @ Q
-        coordinates = np.empty_like(known)
-        patterns, which = np.unique(observed, axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            normal = self._normal[pattern].sum(axis=0) + self._ridge
-            chosen = which.ravel() == number
-            coordinates[chosen] = np.linalg.solve(normal, known[chosen].T).T
-        return coordinates
+        return solve_by_pattern(self._normal, observed, known, self._ridge)

@@ -46,13 +46,9 @@ def minimise_embedding(
         Its `mixing` is left at the S found.
     x : ndarray
         The weights A to start from, packed by `objective`; left at those found.
-    lam2 : float
-        Weight of the l2,1 norm.
-    tol : float
-        Mean decrease of the objective by one iteration at which to stop, relative to the
-        objective, or to 1e-4 of what it is for A = 0 where the objective itself vanishes.
-    max_iter : int
-        Cap on the iterations of L-BFGS; at most 50 proximal steps follow.
+    lam2, tol, max_iter
+        As in `solve_embedding`. Where the objective itself vanishes, its decrease is relative to
+        1e-4 of what it is for A = 0.
     record : callable
         Called with the objective and its mean relative decrease over the last ten iterations,
         inf before there are ten, after every iteration.

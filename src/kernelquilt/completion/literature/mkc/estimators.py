@@ -34,7 +34,6 @@ K but a few of its rows, and is at least as close as that of Nystroem on the sam
 | S | ``between`` |
 """
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -42,7 +41,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._typing import Bools, Floats, Indices, Kernel
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.completer import BaseCompleter
 from kernelquilt.completion.iterations import Iterations
 from kernelquilt.completion.literature.learned_coefficients import (
@@ -50,7 +49,7 @@ from kernelquilt.completion.literature.learned_coefficients import (
     undetermined_pairs,
 )
 from kernelquilt.completion.literature.mkc.approximation import Approximations
-from kernelquilt.completion.literature.mkc.embedding import Embedding, solve_embedding
+from kernelquilt.completion.literature.mkc.embedding import solve_embedding
 from kernelquilt.completion.literature.mkc.start import draw_basis
 from kernelquilt.completion.scaled_kernels import ScaledKernels
 
@@ -73,25 +72,40 @@ _CONSTRAINTS: dict[str, Any] = {
 }
 
 
-def _combined(
-    scaled: ScaledKernels, found: Embedding, columns: Callable[[int, Bools, Bools], Floats]
-) -> LearnedCombinations | Approximations:
-    """Complete training kernels in place from the weights of absent samples, or of all."""
+def _complete(
+    completer: Any, K: Kernel, observed: Bools, n_basis: int | None, mixed: bool, **problem: Any
+) -> None:
+    """Complete training kernels as in `BaseCompleter`, by `solve_embedding` with these options."""
+    completer._warn_little_known(observed)
+    rng = check_random_state(completer.random_state)
+    completer._scaled = scaled = ScaledKernels.of(K, observed, exact=completer.exact_observed)
+    found = solve_embedding(
+        scaled.kernels,
+        observed,
+        lam1=completer.lam1,
+        self_weights=completer.self_weights,
+        basis=draw_basis(observed, n_basis, rng),
+        start=completer.init,
+        random_state=rng,
+        **problem,
+        **_ITERATIONS.options(completer),
+    )
+    columns = found.mixed_columns if mixed else found.columns
     coefs = [
         columns(m, ~present if scaled.exact else np.ones_like(present), present)
-        for m, present in enumerate(scaled.observed.T)
+        for m, present in enumerate(observed.T)
     ]
     kind = LearnedCombinations if scaled.exact else Approximations
-    return kind.complete(scaled, coefs, found.between)
-
-
-def _basis_of_all(found: Embedding, training: Bools) -> list[Indices]:
-    """Return the basis of each kernel, empty for those that no sample of the mask has."""
+    completer._embedded = kind.complete(scaled, coefs, found.between)
+    scaled.write(K)
+    training = completer.training_rows_.observed
     known, seen = np.flatnonzero(training.any(axis=1)), np.flatnonzero(training.any(axis=0))
-    basis = [np.empty(0, dtype=np.intp) for _ in range(training.shape[1])]
+    completer.basis_ = [np.empty(0, dtype=np.intp) for _ in range(training.shape[1])]
     for m, selected in zip(seen, found.selected, strict=True):
-        basis[m] = known[selected]
-    return basis
+        completer.basis_[m] = known[selected]
+    completer.between_weights_ = completer._of_all_kernels(found.between)
+    completer.undetermined_ = undetermined_pairs(training)
+    _ITERATIONS.store(completer, found.history)
 
 
 class EmbeddingCompletion(BaseCompleter):
@@ -216,32 +230,17 @@ class EmbeddingCompletion(BaseCompleter):
                 f"predict='between' mixes the weights of the {len(K)} kernels, but with "
                 "sharing='homogeneous' all have the same; use predict='within'"
             )
-        self._warn_little_known(observed)
-        rng, n_basis = check_random_state(self.random_state), self.n_basis
-        if self.basis == "random" and n_basis is None:
-            n_basis = -(-len(observed) // 2)
-        scaled = ScaledKernels.of(K, observed, exact=self.exact_observed)
-        found = solve_embedding(
-            scaled.kernels,
+        drawn = self.basis == "random"
+        _complete(
+            self,
+            K,
             observed,
-            lam1=self.lam1,
-            lam2=0.0 if self.basis == "random" else self.lam2,
+            -(-len(observed) // 2) if drawn and self.n_basis is None else self.n_basis,
+            mixed=self.predict == "between",
+            lam2=0.0 if drawn else self.lam2,
             coupling="shared" if self.sharing == "homogeneous" else "weights",
             between=self.between,
-            self_weights=self.self_weights,
-            basis=draw_basis(observed, n_basis, rng),
-            start=self.init,
-            random_state=rng,
-            **_ITERATIONS.options(self),
         )
-        columns = found.mixed_columns if self.predict == "between" else found.columns
-        self._embedded = _combined(scaled, found, columns)
-        scaled.write(K)
-        self._scaled = scaled
-        self.between_weights_ = self._of_all_kernels(found.between)
-        self.basis_ = _basis_of_all(found, self.training_rows_.observed)
-        self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
-        _ITERATIONS.store(self, found.history)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         return self._scaled.complete_rows(K, observed, diag, self._embedded.complete_rows)
@@ -321,28 +320,7 @@ class ApproximationCompletion(BaseCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._warn_little_known(observed)
-        rng = check_random_state(self.random_state)
-        scaled = ScaledKernels.of(K, observed, exact=self.exact_observed)
-        found = solve_embedding(
-            scaled.kernels,
-            observed,
-            lam1=self.lam1,
-            lam2=self.lam2,
-            coupling="kernels",
-            self_weights=self.self_weights,
-            basis=draw_basis(observed, self.n_basis, rng),
-            start=self.init,
-            random_state=rng,
-            **_ITERATIONS.options(self),
-        )
-        self._embedded = _combined(scaled, found, found.columns)
-        scaled.write(K)
-        self._scaled = scaled
-        self.between_weights_ = self._of_all_kernels(found.between)
-        self.basis_ = _basis_of_all(found, self.training_rows_.observed)
-        self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
-        _ITERATIONS.store(self, found.history)
+        _complete(self, K, observed, self.n_basis, mixed=False, lam2=self.lam2, coupling="kernels")
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         return self._scaled.complete_rows(K, observed, diag, self._embedded.complete_rows)

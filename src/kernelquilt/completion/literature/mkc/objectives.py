@@ -48,17 +48,10 @@ class EmbeddingObjective:
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Symmetric and positive semi-definite on the observed samples; nothing else is used.
-    observed : ndarray of bool of shape (n, M)
-    basis : list of M increasing index arrays
-        The basis B_m of each view, among its observed samples.
-    lam1 : float
-        Weight of the coupling.
+    K, observed, basis, lam1, sizes
+        As in `solve_embedding`.
     frozen : ndarray of bool of shape (n,), default=None
         Samples that may have no weight in themselves.
-    sizes : ndarray of shape (M,), default=None
-        Units in which the kernels are taken, by default 1.
 
     Attributes
     ----------
