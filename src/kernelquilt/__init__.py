@@ -51,8 +51,16 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _PACKAGES = (
-    "bounds", "completion", "data", "datasets", "inspection", "kernels", "metrics", "mkl", "quilt",
-)  # fmt: skip
+    "bounds",
+    "completion",
+    "data",
+    "datasets",
+    "inspection",
+    "kernels",
+    "metrics",
+    "mkl",
+    "quilt",
+)
 __all__ = ["__version__", *_HOMES, *_PACKAGES]
 
 

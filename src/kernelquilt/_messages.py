@@ -98,23 +98,27 @@ def warn_all_absent(observed: Bools, names: Sequence[str], kind: str) -> None:
     """
     gone = [name for name, rows in zip(names, observed.T, strict=True) if not rows.any()]
     if gone:
-        warnings.warn(
+        warn_user(
             f"{len(gone)} of {len(names)} {kind}s absent for all {len(observed)} training samples "
-            f"and therefore ignored, now and in new data: {quoted(gone)}",
-            UserWarning,
-            stacklevel=3,
+            f"and therefore ignored, now and in new data: {quoted(gone)}"
         )
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn as the line outside of the package that led here."""
-    # contextlib calls the functions that it decorates
-    inside = f"{__name__.partition('.')[0]}.", "contextlib"
+    # scikit-learn wraps transform, its pipelines and searches stand in between, and contextlib
+    # calls the functions that it decorates
+    inside = f"{__name__.partition('.')[0]}.", "sklearn.", "contextlib"
     frame: FrameType | None = sys._getframe(1)
     level = 2
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(inside):
+    while frame and frame.f_globals.get("__name__", "").startswith(inside):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def print_progress(name: str, step: str, objective: float, what: str, value: float) -> None:
+    """Print the line about one step of a solver that `verbose` asks for."""
+    sys.stdout.write(f"[{name}] {step}: objective {objective:.8g}, {what} {value:.2g}\n")
 
 
 def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from kernelquilt._messages import check_mask
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.data.stack import KernelStack
+from kernelquilt.kernels.centring import Centring
 
 __all__ = ["alignment", "average_relative_error"]
 
@@ -131,5 +132,4 @@ def _centred(K: Floats) -> Floats:
     """Centre a kernel (n, n) in its feature space; exactly zero if it is constant."""
     if len(K) == 0 or np.ptp(K) == 0:
         return np.zeros_like(K)
-    rows = K.mean(axis=0)
-    return np.asarray(K - rows - rows[:, None] + rows.mean())
+    return Centring.of(K, np.ones(len(K), dtype=bool)).centre(K)[0]

@@ -125,9 +125,14 @@ def run(studies: Sequence[Study], load: Load, options: RunOptions) -> Results:
         with _workers(options), _progress(n_open) as advance:
             for study, sources, _ in data:
                 n_failed += finish_study(
-                    study, sources, store, n_jobs=options.jobs, backend=options.backend,
-                    seed=options.seed, on_cells=advance,
-                ).n_failed  # fmt: skip
+                    study,
+                    sources,
+                    store,
+                    n_jobs=options.jobs,
+                    backend=options.backend,
+                    seed=options.seed,
+                    on_cells=advance,
+                ).n_failed
         summaries = [_summary(study, store, options.seed) for study in there]
     return Results(summaries, skipped, n_failed)
 

@@ -18,16 +18,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Bools
-from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.core.search_results import BestCandidate
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.kernels.stack_transformer import StackTransformer
 from kernelquilt.metrics import average_relative_error
 
 _LEAST = 3  # samples that a kernel keeps
@@ -67,7 +66,7 @@ def hide_cells(
     return mask
 
 
-class CompletionSearchCV(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+class CompletionSearchCV(BestCandidate, MetaEstimatorMixin, StackTransformer):
     """Grid search for the parameters of a completer, by hiding observed cells.
 
     No ground truth is needed. After the search it completes like the best completer, fitted to
@@ -154,77 +153,21 @@ class CompletionSearchCV(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> "CompletionSearchCV":
-        """Evaluate all candidates and fit the best one.
+    def _fit(self, stack: KernelStack) -> None:
+        self._search(stack)
+        if self.refit:
+            self._refit(self.completer, "fit", stack)
 
-        Parameters
-        ----------
-        X : KernelStack of shape (n_train, M), or array-like of shape (n_train, n_train, M)
-            Square.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : CompletionSearchCV
-        """
-        self._validate_params()
-        with unchanged_on_error(self):
-            stack = as_stack(X)
-            self._search(stack)
-            if self.refit:
-                self._refit("fit", stack)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> KernelStack:
-        """Evaluate all candidates and complete the training kernels with the best one.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
-        Returns
-        -------
-        stack : KernelStack of shape (n_train, M)
-        """
-        self._validate_params()
+    def _fit_transform(self, stack: KernelStack) -> KernelStack:
         if not self.refit:
             raise ValueError("with refit=False there is no completer to transform with")
-        with unchanged_on_error(self):
-            stack = as_stack(X)
-            self._search(stack)
-            completed: KernelStack = self._refit("fit_transform", stack)
+        self._search(stack)
+        completed: KernelStack = self._refit(self.completer, "fit_transform", stack)
         return completed
 
-    def transform(self, X: Any) -> KernelStack:
-        """Complete kernels between samples and the training samples.
-
-        Parameters
-        ----------
-        X : KernelStack of shape (n_rows, M), or array-like of shape (n_rows, n_train, M)
-            As for the completer.
-
-        Returns
-        -------
-        stack : KernelStack of shape (n_rows, M)
-        """
-        check_is_fitted(self, "best_estimator_")
-        completed: KernelStack = self.best_estimator_.transform(X)
+    def _transform(self, stack: KernelStack) -> KernelStack:
+        completed: KernelStack = self._best.transform(stack)
         return completed
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of kernels."""
-        check_is_fitted(self, "best_estimator_")
-        return int(self.best_estimator_.n_features_in_)
-
-    def _refit(self, method: str, stack: KernelStack) -> Any:
-        started = time.perf_counter()
-        self.best_estimator_ = clone(self.completer).set_params(**self.best_params_)
-        result = getattr(self.best_estimator_, method)(stack)
-        self.refit_time_ = time.perf_counter() - started
-        return result
 
     def _search(self, stack: KernelStack) -> None:
         rng = check_random_state(self.random_state)
@@ -244,47 +187,24 @@ class CompletionSearchCV(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
             for candidate in candidates
             for mask in masks
         )
-        table = np.array(found).reshape(len(candidates), self.n_splits, 3)
-        errors, seconds, converged = table[:, :, 0], table[:, :, 1], table[:, :, 2]
-        results: dict[str, Any] = {
-            "mean_fit_time": seconds.mean(axis=1),
-            "std_fit_time": seconds.std(axis=1),
-            "params": candidates,
-            "mean_converged": converged.mean(axis=1),
-            "mean_test_score": -errors.mean(axis=1),
-            "std_test_score": errors.std(axis=1),
-        }
-        for name in sorted({name for candidate in candidates for name in candidate}):
-            values: Any = np.ma.array([None] * len(candidates), mask=True, dtype=object)
-            for k, candidate in enumerate(candidates):
-                if name in candidate:
-                    values[k] = candidate[name]
-            results[f"param_{name}"] = values
-        for k in range(self.n_splits):
-            results[f"split{k}_test_score"] = -errors[:, k]
-        ranked = np.where(np.isnan(errors.mean(axis=1)), np.inf, errors.mean(axis=1))
-        results["rank_test_score"] = rankdata(ranked, method="min").astype(np.int32)
-        self.cv_results_ = results
-        self.n_splits_ = self.n_splits
-        self.best_index_ = int(ranked.argmin())
-        self.best_params_ = candidates[self.best_index_]
-        self.best_score_ = float(results["mean_test_score"][self.best_index_])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
+        table = np.array(found).reshape(len(candidates), self.n_splits, -1)
+        errors, fit_time, score_time, converged = table.transpose(2, 0, 1)
+        self._keep_results(
+            candidates,
+            -errors,
+            {"fit_time": fit_time, "score_time": score_time},
+            {"converged": converged},
+        )
 
 
-def _evaluate(completer: Any, stack: KernelStack, mask: Bools) -> tuple[float, float, float]:
-    """Return the error on hidden cells, seconds, and whether the completer converged."""
-    started = time.perf_counter()
+def _evaluate(completer: Any, stack: KernelStack, mask: Bools) -> tuple[float, ...]:
+    """Return the error on hidden cells, fit and score time, and whether the completer converged."""
+    begun = time.perf_counter()
     with warnings.catch_warnings():
         # of candidates: what the chosen one has to say is said when it is fitted to all
         warnings.simplefilter("ignore")
         completed = completer.fit_transform(stack._with_observed(mask))
-    seconds = time.perf_counter() - started
+    fitted = time.perf_counter()
     errors = []
     for m, (kernel, known) in enumerate(
         zip(stack.training_kernels(), stack.observed.T, strict=True)
@@ -294,4 +214,5 @@ def _evaluate(completer: Any, stack: KernelStack, mask: Bools) -> tuple[float, f
             rows = np.ix_(known, known)
             filled = completed.gram()[m][rows]
             errors.append(average_relative_error(kernel[rows], filled, mask[known, m][:, None]))
-    return float(np.mean(errors)), seconds, float(getattr(completer, "converged_", np.nan))
+    seconds = fitted - begun, time.perf_counter() - fitted
+    return float(np.mean(errors)), *seconds, float(getattr(completer, "converged_", np.nan))

@@ -6,7 +6,6 @@ mask that travels with the data, and the rows of absent views are stored as NaN 
 computation can read them unnoticed.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
@@ -14,7 +13,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_array
 
-from kernelquilt._messages import check_mask, check_names, quoted, row_positions, summary
+from kernelquilt._messages import check_mask, check_names, quoted, row_positions, summary, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.columns import (
     ViewColumns,
@@ -125,11 +124,9 @@ class MultiView:
                 )
         samples = list(dict.fromkeys(sample for frame in frames.values() for sample in frame.index))
         if len(frames) > 1 and len(samples) == sum(len(frame) for frame in frames.values()):
-            warnings.warn(
+            warn_user(
                 f"no sample is in more than one of the {len(frames)} frames; check that their "
-                "indexes hold the same kind of identifiers",
-                UserWarning,
-                stacklevel=2,
+                "indexes hold the same kind of identifiers"
             )
         position = {sample: i for i, sample in enumerate(samples)}
         blocks = {}

@@ -23,8 +23,14 @@ _FULL = Study(
     title="Digits in five views, absent at random in training and test samples",
     datasets=[DataSet("digits")],
     methods=[
-        QUILT, "late fusion", "observed fraction", "kNN SVC",
-        FILLED, "SimpleMKL", "C-AMKL", DROPPED,
+        QUILT,
+        "late fusion",
+        "observed fraction",
+        "kNN SVC",
+        FILLED,
+        "SimpleMKL",
+        "C-AMKL",
+        DROPPED,
     ],
     axis="ratio",
     settings=[0.0, 0.2, 0.4, 0.6, 0.8],
@@ -44,7 +50,7 @@ _FULL = Study(
         "quilt and late fusion tune themselves, kNN SVC chooses C by cross-validation, the others "
         "have C = 10.",
     ],
-)  # fmt: skip
+)
 
 
 def demo_study(*, quick: bool = False) -> Study:

@@ -1,20 +1,19 @@
 """Centring and scaling of kernels, with statistics of observed training entries, and selection."""
 
-import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.kernels.centring import Centring
+from kernelquilt.kernels.stack_transformer import StackTransformer
 
 
-class _StackTransformer(TransformerMixin, BaseEstimator, ABC):
-    """Skeleton: kernel by kernel, statistics at fit, then one formula at fit and transform."""
+class _KernelByKernel(StackTransformer):
+    """Statistics of each kernel at fit, then one formula for it; zero where absent."""
 
     @abstractmethod
     def _statistics(self, kernel: Floats, present: Bools, name: str) -> Any:
@@ -27,57 +26,23 @@ class _StackTransformer(TransformerMixin, BaseEstimator, ABC):
         Absent rows and columns are zero on entry and may hold anything finite afterwards.
         """
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Compute the statistics of the training kernels.
+    def _fit(self, stack: KernelStack, out: Kernel | None = None) -> None:
+        self.training_rows_ = stack.training_rows
+        self.n_features_in_ = len(stack.names)
+        self.statistics_: list[Any] = []
+        for m, kernel in enumerate(stack.training_kernels()):
+            kernel = kernel.astype(np.float64, copy=False)
+            self.statistics_.append(self._statistics(kernel, stack.observed[:, m], stack.names[m]))
+            if out is not None:
+                self._transform_kernel(m, kernel, kernel.diagonal().copy(), stack, out[m])
 
-        Parameters
-        ----------
-        X : KernelStack of shape (n_train, M), or array-like of shape (n_train, n_train, M)
-            Square.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-        """
-        self._fit(as_stack(X), None)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> KernelStack:
-        """Compute the statistics and transform the training kernels.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
-        Returns
-        -------
-        stack : KernelStack of shape (n_train, M)
-            Square, zero where absent.
-        """
-        stack = as_stack(X)
+    def _fit_transform(self, stack: KernelStack) -> KernelStack:
         K = np.empty((len(stack.names), len(stack), len(stack)), dtype=stack.dtype)
         self._fit(stack, K)
         return KernelStack._computed(K, stack.observed, stack.names, square=True)
 
-    def transform(self, X: Any) -> KernelStack:
-        """Transform kernels between samples and the training samples.
-
-        Parameters
-        ----------
-        X : KernelStack of shape (n_rows, M), or array-like of shape (n_rows, n_train, M)
-            Rows of the stack that was given to `fit`, or a stack whose columns are the training
-            samples, in order.
-
-        Returns
-        -------
-        stack : KernelStack of shape (n_rows, M)
-            Rectangular with n_train columns, zero where absent.
-        """
-        check_is_fitted(self, "training_rows_")
-        stack, training = as_stack(X), self.training_rows_
+    def _transform(self, stack: KernelStack) -> KernelStack:
+        training = self.training_rows_
         diag = stack.diag_of_rows(training)
         K = np.empty((len(stack.names), len(stack), len(training.ids)), dtype=stack.dtype)
         for m, kernel in enumerate(stack.cross_kernels(training)):
@@ -85,19 +50,6 @@ class _StackTransformer(TransformerMixin, BaseEstimator, ABC):
             if diag is not None:
                 diag[m] = own
         return KernelStack._computed(K, stack.observed, stack.names, square=False, diag=diag)
-
-    def _fit(self, stack: KernelStack, out: Kernel | None) -> None:
-        with unchanged_on_error(self):
-            self.training_rows_ = stack.training_rows
-            self.n_features_in_ = len(stack.names)
-            self.statistics_: list[Any] = []
-            for m, kernel in enumerate(stack.training_kernels()):
-                kernel = kernel.astype(np.float64, copy=False)
-                self.statistics_.append(
-                    self._statistics(kernel, stack.observed[:, m], stack.names[m])
-                )
-                if out is not None:
-                    self._transform_kernel(m, kernel, kernel.diagonal().copy(), stack, out[m])
 
     def _transform_kernel(
         self, m: int, kernel: Kernel, diag: Kernel | None, stack: KernelStack, out: Kernel
@@ -112,14 +64,8 @@ class _StackTransformer(TransformerMixin, BaseEstimator, ABC):
         out[:, ~self.training_rows_.observed[:, m]] = 0
         return None if diag is None else np.where(present, new_diag, 0)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
 
-
-class CentreKernels(_StackTransformer):
+class CentreKernels(_KernelByKernel):
     """Centre each kernel in its feature space.
 
     Subtracts the mean of the observed training samples, so that their kernel has zero row sums:
@@ -127,8 +73,8 @@ class CentreKernels(_StackTransformer):
 
     Attributes
     ----------
-    statistics_ : list of M tuples
-        Mean of each column (n_train,), mean of all entries, number of observed samples.
+    statistics_ : list of M Centring
+        Mean of each column and of all entries, over the observed training samples.
     training_rows_ : TrainingRows
         The training samples.
     n_features_in_ : int
@@ -143,26 +89,14 @@ class CentreKernels(_StackTransformer):
     [[[1.0, -1.0], [-1.0, 1.0]]]
     """
 
-    def _statistics(self, kernel: Floats, present: Bools, name: str) -> tuple[Floats, float, int]:
-        count = max(int(present.sum()), 1)
-        columns = kernel.sum(axis=0) / count
-        return columns, float(columns.sum()) / count, count
+    def _statistics(self, kernel: Floats, present: Bools, name: str) -> Centring:
+        return Centring.of(kernel, present)
 
-    def _apply(
-        self,
-        kernel: Floats,
-        diag: Floats | None,
-        statistics: tuple[Floats, float, int],
-    ) -> Floats | None:
-        columns, overall, count = statistics
-        rows = kernel.sum(axis=1) / count
-        kernel -= rows[:, None]
-        kernel -= columns
-        kernel += overall
-        return None if diag is None else diag - 2 * rows + overall
+    def _apply(self, kernel: Floats, diag: Floats | None, statistics: Centring) -> Floats | None:
+        return statistics.centre(kernel, diag, out=kernel)[1]
 
 
-class ScaleKernels(_StackTransformer):
+class ScaleKernels(_KernelByKernel):
     """Bring kernels to a common scale.
 
     Parameters
@@ -199,11 +133,9 @@ class ScaleKernels(_StackTransformer):
         diag = kernel.diagonal()
         if diag.max(initial=0.0) <= 0:
             if present.any():
-                warnings.warn(
+                warn_user(
                     f"kernel {name!r} has no positive diagonal entry among its {present.sum()} "
-                    "observed training samples and is left as it is",
-                    UserWarning,
-                    stacklevel=5,
+                    "observed training samples and is left as it is"
                 )
             return 1.0
         if self.method == "unit_trace":
@@ -227,8 +159,8 @@ class ScaleKernels(_StackTransformer):
         return np.asarray(diag / own)
 
 
-class SelectKernels(TransformerMixin, BaseEstimator):
-    """Keep some of the kernels.
+class SelectKernels(StackTransformer):
+    """Keep some of the kernels, which are not copied.
 
     In a grid search it finds the best kernel, or the best pair of kernels::
 
@@ -260,46 +192,9 @@ class SelectKernels(TransformerMixin, BaseEstimator):
     def __init__(self, kernels: Any = None) -> None:
         self.kernels = kernels
 
-    def fit(self, X: Any, y: Any = None) -> "SelectKernels":
-        """Check that the kernels are there.
-
-        Parameters
-        ----------
-        X : KernelStack of shape (n, M), or array-like of shape (n, n, M)
-            Kernels.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : SelectKernels
-        """
-        stack = as_stack(X)
-        self.kernel_names_ = self._select(stack).names
+    def _fit(self, stack: KernelStack) -> None:
+        self.kernel_names_ = self._transform(stack).names
         self.n_features_in_ = len(stack.names)
-        return self
 
-    def transform(self, X: Any) -> KernelStack:
-        """Select the kernels.
-
-        Parameters
-        ----------
-        X : KernelStack of shape (n_rows, M), or array-like of shape (n_rows, n_train, M)
-            With the kernels that were there at fit.
-
-        Returns
-        -------
-        stack : KernelStack of shape (n_rows, number of kernels kept)
-            Not copied.
-        """
-        check_is_fitted(self, "kernel_names_")
-        return self._select(as_stack(X))
-
-    def _select(self, stack: KernelStack) -> KernelStack:
+    def _transform(self, stack: KernelStack) -> KernelStack:
         return stack if self.kernels is None else stack.select(self.kernels)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error, warn_user
+from kernelquilt._messages import print_progress, quoted, unchanged_on_error, warn_user
 from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import (
@@ -260,10 +260,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         def report(step: Step) -> None:
             relative = step.gap / max(abs(step.objective), TINY)
-            sys.stdout.write(
-                f"[{name}] solve {step.n_solves}: objective {step.objective:.8g}, "
-                f"relative gap {relative:.2g}\n"
-            )
+            print_progress(name, f"solve {step.n_solves}", step.objective, "relative gap", relative)
 
         return report
 

@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import check_is_fitted, indexable
+from sklearn.utils.validation import indexable
 
 from kernelquilt._messages import quoted, unchanged_on_error
 from kernelquilt._typing import Array, Floats, Indices
+from kernelquilt.core.search_results import BestCandidate
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.path import path_fits
 
 
-class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
+class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
     """Grid search with cross-validation that warm-starts from candidate to candidate.
 
     Finds what `sklearn.model_selection.GridSearchCV` finds, to the certified tolerance of the fits,
@@ -119,30 +119,23 @@ class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
                 delayed(_evaluate)(steps, classifier, X, y, train, test, grid, order, scorer)
                 for train, test in splitter.split(X, y)
             )
-            self.n_splits_ = len(folds)
             self.scorer_ = scorer
-            self.cv_results_ = _results(candidates, np.array(folds))
-            self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
-            self.best_params_ = candidates[self.best_index_]
-            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+            # score, fit time, score time, solves and iterations of candidates and folds
+            scores, fit_time, score_time, solves, iterations = np.array(folds).transpose(1, 2, 0)
+            self._keep_results(
+                candidates,
+                scores,
+                {"fit_time": fit_time, "score_time": score_time},
+                {"n_solves": solves, "n_smo_iter": iterations},
+            )
             if self.refit:
-                begun = time.perf_counter()
-                best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-                self.best_estimator_ = best.fit(X, y)
-                self.refit_time_ = time.perf_counter() - begun
+                self._refit(self.estimator, "fit", X, y)
         return self
 
     @property
     def classes_(self) -> Array:
         """Class labels."""
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.classes_)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features of the best estimator."""
-        check_is_fitted(self, "best_estimator_")
-        return int(self.best_estimator_.n_features_in_)
+        return np.asarray(self._best.classes_)
 
     def predict(self, X: Any) -> Array:
         """Return the classes that the best estimator predicts.
@@ -155,8 +148,7 @@ class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         y : ndarray of shape (n_rows,)
         """
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.predict(X))
+        return np.asarray(self._best.predict(X))
 
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of the best estimator.
@@ -169,8 +161,7 @@ class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         scores : ndarray of shape (n_rows,), or (n_rows, n_classes) if multi-class
         """
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.decision_function(X))
+        return np.asarray(self._best.decision_function(X))
 
     def score(self, X: Any, y: Any) -> float:
         """Return the score of the best estimator by `scoring`.
@@ -185,8 +176,7 @@ class MKLSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         score : float
         """
-        check_is_fitted(self, "best_estimator_")
-        return float(self.scorer_(self.best_estimator_, X, y))
+        return float(self.scorer_(self._best, X, y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -269,27 +259,3 @@ def _evaluate(
         out[:, k] = score, seconds + spent, scored, model.n_solves_, model.n_smo_iter_
         spent = 0.0
     return out
-
-
-def _results(candidates: list[dict[str, Any]], folds: Floats) -> dict[str, Any]:
-    """Return the table of results; folds is (n_folds, 5, n_candidates)."""
-    scores, fit_times, score_times, solves, iterations = np.moveaxis(folds, 1, 0)
-    results: dict[str, Any] = {}
-    for name, values in (("fit_time", fit_times), ("score_time", score_times)):
-        results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=0), values.std(axis=0)
-    for name in sorted({name for candidate in candidates for name in candidate}):
-        given = [name in candidate for candidate in candidates]
-        values = np.empty(len(candidates), dtype=object)  # which may be lists of equal length
-        for k, candidate in enumerate(candidates):
-            values[k] = candidate.get(name)
-        results[f"param_{name}"] = np.ma.MaskedArray(values, mask=~np.array(given))
-    results["params"] = candidates
-    for fold, row in enumerate(scores):
-        results[f"split{fold}_test_score"] = row
-    results["mean_test_score"] = scores.mean(axis=0)
-    results["std_test_score"] = scores.std(axis=0)
-    ranks = rankdata(-results["mean_test_score"], method="min")
-    results["rank_test_score"] = ranks.astype(np.int32)
-    results["mean_n_solves"] = solves.mean(axis=0)
-    results["mean_n_smo_iter"] = iterations.mean(axis=0)
-    return results

@@ -33,7 +33,6 @@ References
    JMLR 12, 2011.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -43,6 +42,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._messages import print_progress
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, warn_unless_converged
@@ -50,9 +50,10 @@ from kernelquilt.core.weights.alternating import alternate
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
 from kernelquilt.core.weights.solver import WeightSolver, certified_at
+from kernelquilt.kernels.centring import mean_diagonal
 from kernelquilt.kernels.inputs import Samples, fit_input
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
-from kernelquilt.quilt.ridge import FittedRidge, fit_ridge, mean_diagonal
+from kernelquilt.quilt.ridge import FittedRidge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.quilt.stacking import solve_softmax_stacking
 from kernelquilt.quilt.weighted_ridge import WeightedRidge
@@ -297,11 +298,10 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         if not self.verbose:
             return None
 
+        name = f"{type(self).__name__} p={p:g}"
+
         def report(step: Step) -> None:
-            sys.stdout.write(
-                f"[{type(self).__name__} p={p:g}] solve {step.n_solves}: objective "
-                f"{step.objective:.8g}, gap {step.gap:.2g}\n"
-            )
+            print_progress(name, f"solve {step.n_solves}", step.objective, "gap", step.gap)
 
         return report
 

@@ -35,6 +35,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from kernelquilt._typing import Floats
+from kernelquilt.kernels.centring import mean_diagonal
 
 PENALTIES = np.logspace(-3.0, 1.5, 12)
 
@@ -199,12 +200,6 @@ class FittedRidge:
     def scores(self, K: Floats) -> Floats:
         """Return scores (n_rows, c) of samples with the similarities `K` (n_rows, n)."""
         return np.asarray(K @ (self.coef / self.scale) + self.bias)
-
-
-def mean_diagonal(diag: Floats, weight: Floats | None = None) -> float:
-    """Return the weighted mean of a diagonal, 1.0 if it is not positive."""
-    mean = float(np.average(diag, weights=weight))
-    return mean if mean > 0 else 1.0
 
 
 def fit_ridge(

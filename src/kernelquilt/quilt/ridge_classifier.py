@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error
-from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
+from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.labels import check_labels, classes_of
 from kernelquilt.kernels.inputs import (
@@ -57,45 +57,6 @@ class Targets(NamedTuple):
 def class_targets(codes: Indices, n_classes: int) -> Floats:
     """Return 1 for the class of a sample and -1/(c - 1) for the others, shape (n, c)."""
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
-
-
-class Centring(NamedTuple):
-    """How a kernel is centred and scaled to mean diagonal 1 over the samples that have it.
-
-    Attributes
-    ----------
-    share : ndarray of shape (n,)
-        Weight of each training sample in the means, zero if it lacks the kernel; sum one.
-    columns : ndarray of shape (n,)
-        Mean similarity of each training sample.
-    overall : float
-        Mean similarity.
-    scale : float
-        Mean diagonal after centring, infinite if nothing is left of the kernel.
-    """
-
-    share: Floats
-    columns: Floats
-    overall: float
-    scale: float
-
-    @classmethod
-    def of(cls, kernel: Numbers, present: Bools, copies: Floats) -> "Centring":
-        """Take the means of a training kernel (n, n), zero where absent."""
-        share = np.where(present, copies, 0.0)
-        share = share / share.sum()
-        columns = share @ kernel
-        overall = float(columns @ share)
-        raw = float(share @ kernel.diagonal())
-        scale = raw - overall
-        return cls(share, columns, overall, scale if scale > 1e-10 * abs(raw) else np.inf)
-
-    def apply(self, kernel: Numbers, diag: Floats | None = None) -> tuple[Floats, Floats | None]:
-        """Return centred rows (n_rows, n) against the training samples, and their diagonal."""
-        rows = kernel @ self.share
-        centred = kernel - rows[:, None] - self.columns + self.overall
-        centred /= self.scale
-        return centred, None if diag is None else (diag - 2 * rows + self.overall) / self.scale
 
 
 class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):

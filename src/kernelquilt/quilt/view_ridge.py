@@ -8,6 +8,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.kernels.centring import Centring
 from kernelquilt.quilt.ridge import (
     PENALTIES,
     FittedRidge,
@@ -15,7 +16,7 @@ from kernelquilt.quilt.ridge import (
     fit_ridge,
     solve_spectral_loo,
 )
-from kernelquilt.quilt.ridge_classifier import Centring, Targets
+from kernelquilt.quilt.ridge_classifier import Targets
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
 JITTER = 1e-9  # of the mean diagonal of the landmarks, for their Cholesky factor

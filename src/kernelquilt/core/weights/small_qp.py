@@ -63,9 +63,17 @@ def solve_qp(
 
     def solution(H: Floats, c: Floats) -> Floats | None:
         x, _, status, info = daqp.solve(
-            H, c, rows, high, low, kinds,
-            primal_tol=TOLERANCE, dual_tol=TOLERANCE, eps_prox=0.0, iter_limit=MAX_ITER,
-        )  # fmt: skip
+            H,
+            c,
+            rows,
+            high,
+            low,
+            kinds,
+            primal_tol=TOLERANCE,
+            dual_tol=TOLERANCE,
+            eps_prox=0.0,
+            iter_limit=MAX_ITER,
+        )
         if status != SOLVED:
             return None
         x = np.where(info["lam"][: len(c)] < 0.0, lower, x)

@@ -14,6 +14,7 @@ from scipy.linalg import eigh
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.centring import Centring
 
 CONSTANT = 1e-10  # spread of a column relative to its mean, below which it is rounding
 LOWEST_EIGENVALUE = 1e-6  # relative to the largest, below which a component is rounding
@@ -89,16 +90,14 @@ class KernelFeatures:
         n = len(weight)
         used = np.asarray(observed[weight > 0].any(axis=0))
         root = _root_of_count(observed[:, used])
-        share = weight / weight.sum()
-        centred = np.zeros((n, n))
+        mean = np.zeros((n, n))
         for m in np.flatnonzero(used):
-            centred += K[m]
-        centred /= root[:, None]
-        centred /= root
-        centre = share @ centred
-        centred -= centre[:, None]
-        centred -= centre
-        centred += centre @ share
+            mean += K[m]
+        mean /= root[:, None]
+        mean /= root
+        centring = Centring.of(mean, weight > 0, weight)
+        share, centre = centring.share, centring.columns
+        centred, _ = centring.centre(mean, out=mean)
         centred *= np.sqrt(share)[:, None]
         centred *= np.sqrt(share)
         values, vectors = eigh(
