@@ -100,7 +100,7 @@ class KernelInput(ABC):
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-class StackInput(KernelInput):
+class _StackInput(KernelInput):
     """The input of an estimator that was given a stack: which samples of which stack."""
 
     def __init__(self, estimator: Any, stack: KernelStack) -> None:
@@ -111,40 +111,33 @@ class StackInput(KernelInput):
         self.names, self.observed = stack.names, stack.observed
 
     def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
-        """Return what `KernelInput.training_gram` says."""
         return data.training_gram()
 
     def rows(self, estimator: Any, X: Any) -> KernelStack:
-        """Return what `KernelInput.rows` says."""
         return as_stack(X)
 
     def observed_of(self, rows: KernelStack) -> Bools:
-        """Return what `KernelInput.observed_of` says."""
         return rows.observed
 
     def kernels(self, rows: KernelStack, needed: Bools | None = None) -> Iterator[Numbers]:
-        """Return what `KernelInput.kernels` says."""
         return rows.cross_kernels(self.training, needed)
 
     def between(self, rows: KernelStack, m: int, columns: Indices) -> Floats:
-        """Return what `KernelInput.between` says."""
         return rows.cross_kernel(self.training, m, columns).astype(np.float64, copy=False)
 
     def diag(self, rows: KernelStack, m: int) -> Numbers | None:
-        """Return what `KernelInput.diag` says."""
         diag = rows.diag_of_rows(self.training)
         return None if diag is None else np.where(rows.observed[:, m], diag[m], 0.0)
 
     def narrowed(self, rows: KernelStack, m: int) -> KernelStack:
-        """Return what `KernelInput.narrowed` says."""
         return rows
 
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
-        """Return what `KernelInput.keep_only` says: there is nothing to forget."""
+        # there is nothing to forget
         return columns
 
 
-class ViewInput(KernelInput):
+class _ViewInput(KernelInput):
     """The input of an estimator that was given views: their kernels, fitted to these samples."""
 
     def __init__(
@@ -161,11 +154,9 @@ class ViewInput(KernelInput):
         return self.view_kernels.training_views_
 
     def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
-        """Return what `KernelInput.training_gram` says."""
         return self.view_kernels._training_stack().training_gram()
 
     def rows(self, estimator: Any, X: Any) -> MultiView:
-        """Return what `KernelInput.rows` says."""
         if isinstance(X, KernelStack):
             raise ValueError(
                 f"X is a KernelStack, but {type(estimator).__name__} was fitted on views; "
@@ -174,27 +165,21 @@ class ViewInput(KernelInput):
         return validate_views(estimator, X, estimator.views, reset=False)
 
     def observed_of(self, rows: MultiView) -> Bools:
-        """Return what `KernelInput.observed_of` says."""
         return self.view_kernels.kernel_observed(rows)
 
     def kernels(self, rows: MultiView, needed: Bools | None = None) -> Iterator[Numbers]:
-        """Return what `KernelInput.kernels` says."""
         return self.view_kernels.iter_kernels(rows, needed)
 
     def between(self, rows: MultiView, m: int, columns: Indices) -> Floats:
-        """Return what `KernelInput.between` says."""
         return self.view_kernels.kernel_between(rows, m, columns)
 
     def diag(self, rows: MultiView, m: int) -> Numbers:
-        """Return what `KernelInput.diag` says."""
         return self.view_kernels.kernel_diag(rows, m)
 
     def narrowed(self, rows: MultiView, m: int) -> MultiView:
-        """Return what `KernelInput.narrowed` says."""
         return rows.select([self.view_kernels.view_of(m)])
 
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
-        """Return what `KernelInput.keep_only` says."""
         kept = np.unique(np.concatenate([np.empty(0, dtype=np.intp), *columns]))
         self.view_kernels.training_views_ = self.views[kept]
         self.observed = self.observed[kept]
@@ -236,8 +221,8 @@ def fit_input(
     KernelInput
     """
     if isinstance(data, KernelStack):
-        return StackInput(estimator, data)
-    return ViewInput(estimator, data, estimator.kernels if kernels is None else kernels, weight)
+        return _StackInput(estimator, data)
+    return _ViewInput(estimator, data, estimator.kernels if kernels is None else kernels, weight)
 
 
 def count_kernels(data: Samples, kernels: Any) -> int:

@@ -41,6 +41,7 @@ from kernelquilt.kernels.median import pair_median
 from kernelquilt.quilt.lp_ridge import default_penalty, solve_lp_mkl_ridge
 from kernelquilt.quilt.ridge import PENALTIES, FittedRidge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.view_ridge import ViewRidge, loo_scores
 
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
 RATES = (0.3, 1.0)
@@ -83,7 +84,6 @@ class Quilt:
         Names of the kernels.
     observed : ndarray of bool of shape (n, M)
         Which training samples have which kernel.
-    centrings : list of M Centring
     completer : completer
         Fitted to the centred kernels.
     weighted : Weighted
@@ -92,20 +92,19 @@ class Quilt:
         Expert B, None for one kernel.
     lengths : ndarray of shape (n,)
         Squared lengths of the completed training samples, over all kernels.
-    late : list of M FittedRidge
-        The ridges of single kernels.
+    late : list of M ViewRidge
+        The ridges of single kernels, which also know how the kernels are centred.
     pattern : Pattern or None
         The ridge of the pattern of absence.
     """
 
     names: tuple[str, ...]
     observed: Bools
-    centrings: list[Centring]
     completer: Any
     weighted: Weighted
     joint: Joint | None
     lengths: Floats
-    late: list[FittedRidge]
+    late: list[ViewRidge]
     pattern: Pattern | None
 
     @property
@@ -117,12 +116,9 @@ class Quilt:
     @property
     def late_loo(self) -> Floats:
         """Leave-one-out scores of the ridges beside, zero where absent, (M or M + 1, n, c)."""
-        scores = np.zeros((self.n_late, *self.weighted.ridge.fit.loo.shape))
-        for out, ridge, present in zip(scores, self.late, self.observed.T, strict=False):
-            out[present] = ridge.fit.loo
-        if self.pattern is not None:
-            scores[-1] = self.pattern.ridge.fit.loo
-        return scores
+        having = [view.rows for view in self.late]
+        loo = loo_scores(self.late, having, *self.weighted.ridge.fit.loo.shape)
+        return loo if self.pattern is None else np.array([*loo, self.pattern.ridge.fit.loo])
 
     @property
     def n_late(self) -> int:
@@ -150,15 +146,13 @@ class Quilt:
         n_outputs = self.weighted.ridge.coef.shape[1]
         late = np.zeros((self.n_late, len(observed), n_outputs))
         rows, own = np.zeros(K.shape), np.zeros(diag.shape)
-        for p, (centring, ridge) in enumerate(zip(self.centrings, self.late, strict=True)):
-            having, columns = np.flatnonzero(observed[:, p]), np.flatnonzero(self.observed[:, p])
+        for p, view in enumerate(self.late):
+            having = np.flatnonzero(observed[:, p])
             if len(having) == 0:
                 continue
-            centred, lengths = centring.apply(K[p][having], diag[p][having])
-            centred = centred[:, columns]
-            rows[p][np.ix_(having, columns)] = centred
-            own[p, having] = lengths
-            late[p, having] = ridge.scores(centred)
+            block = np.ix_(having, view.rows)
+            rows[p][block], own[p, having] = view.centring.apply(K[p][block], diag[p][having])
+            late[p, having] = view.ridge.scores(rows[p][block])
         early = np.zeros((1 if self.joint is None else 2, len(observed), n_outputs))
         some = np.flatnonzero(observed.any(axis=1))
         if self.pattern is not None:
@@ -216,19 +210,21 @@ def fit_quilt(
     -------
     Quilt
     """
-    centrings, centred = [], np.zeros(K.shape)
-    for kernel, present, out in zip(K, observed.T, centred, strict=True):
-        centrings.append(Centring.of(kernel, present, targets.copies))
-        block = np.ix_(present, present)
-        out[block] = centrings[-1].apply(kernel)[0][block]
-    stack = KernelStack._computed(centred, observed, names, square=True)
+    centred, centrings = np.zeros(K.shape), []
+    blocks = [np.ix_(*2 * [np.flatnonzero(present)]) for present in observed.T]
+    for kernel, block, out in zip(K, blocks, centred, strict=True):
+        rows = block[1][0]
+        everyone = np.ones(len(rows), dtype=bool)
+        centrings.append(Centring.of(kernel[block], everyone, targets.copies[rows]))
+        out[block] = centrings[-1].apply(kernel[block])[0]
+    stack = KernelStack._computed(centred, observed, names, square=True, checked=True)
     with warnings.catch_warnings():
         # where nothing can be transferred, samples get the mean, as they should here
         warnings.simplefilter("ignore", UserWarning)
         filled = completer.fit_transform(stack).gram()
     tasks = [
-        delayed(_fit_ridge)(kernel[np.ix_(present, present)], targets.part(present))
-        for kernel, present in zip(centred, observed.T, strict=True)
+        delayed(_fit_ridge)(kernel[block], targets.part(block[1][0]))
+        for kernel, block in zip(centred, blocks, strict=True)
     ]
     exponents = EXPONENTS if len(K) > 1 else EXPONENTS[:1]
     tasks += [delayed(_fit_weighted)(filled, targets, p) for p in exponents]
@@ -249,12 +245,11 @@ def fit_quilt(
     return Quilt(
         names,
         observed,
-        centrings,
         completer,
         best(weighted),
         best(joint),
         lengths,
-        list(late),
+        [ViewRidge(*each) for each in zip([b[1][0] for b in blocks], centrings, late, strict=True)],
         _fit_pattern(observed, targets) if pattern else None,
     )
 
