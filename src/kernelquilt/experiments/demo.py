@@ -36,8 +36,8 @@ _FULL = Study(
     settings=[0.0, 0.2, 0.4, 0.6, 0.8],
     repetitions=3,
     problem={
-        "train": 40,  # of each class
-        "most": 1400,
+        "train": 30,  # of each class
+        "most": 900,
         "mask": {"mechanism": "mcar"},
         "scale": "mean_diagonal",
     },
