@@ -89,7 +89,7 @@ def solve_qp(
         before = lower
         for _ in range(MAX_ROUNDS):
             x = solution(H + ridge * np.eye(len(c)), c - ridge * before)
-            if x is None or np.array_equal(x, before):
+            if x is None or np.abs(x - before).max() <= TOLERANCE:
                 break
             before = x
     if x is None:

@@ -12,12 +12,11 @@ from kernelquilt.core.solution import Solution, Step, Work
 from kernelquilt.core.svm.smo import solve_svm
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE
 from kernelquilt.mkl.agreement.interior_point import Agreement, Disagreement, agree
-from kernelquilt.mkl.agreement.loss_terms import Margins
 
 PASSES_PER_ITERATION = 8.0  # products with the kernels, and the system they are part of
 
-# from the samples of some views (M', n'), the positions of the samples and the size of duals
-MakeDisagreement = Callable[[Bools, Indices, float], Disagreement]
+# from the samples of some views (M', n') and their positions
+MakeDisagreement = Callable[[Bools, Indices], Disagreement]
 
 
 def solve_views(
@@ -80,7 +79,7 @@ def solve_views(
                 scale[views, None, None] * K[np.ix_(views, rows, rows)],
                 y[rows],
                 U[np.ix_(views, rows)],
-                lambda used, size, rows=rows: disagreement(used, rows, size),  # type: ignore[misc]
+                disagreement(U[np.ix_(views, rows)] > 0, rows),
                 tol,
             )
             coef[np.ix_(views, rows)], intercepts[views] = solved.g, solved.intercepts
@@ -117,29 +116,24 @@ def _agree(
     K: Floats,
     y: Floats,
     U: Floats,
-    disagreement: Callable[[Bools, float], Disagreement],
+    disagreement: Disagreement,
     tol: float,
 ) -> tuple[Agreement, Bools]:
     """Return the solution, and which kernels had to be made positive semi-definite for it."""
-    used = U > 0
-    size = 1.0 / max(float(np.einsum("lii->li", K)[used].mean()), 1e-300)
-
-    def solution(K: Floats) -> Agreement:
-        return agree(K, Margins(y, U, size), disagreement(used, size))
-
-    found = solution(K)
+    found = agree(K, y, U, disagreement)
     indefinite = np.zeros(len(K), dtype=np.bool_)
     if found.gap > tol * abs(found.objective):
         parts = [PositivePart.of(kernel) for kernel in K]
         indefinite = np.array([part is not None for part in parts])
         if indefinite.any():
             pairs = list(zip(K, parts, strict=True))
-            found = solution(np.array([k if part is None else part.matrix() for k, part in pairs]))
+            positive = np.array([k if part is None else part.matrix() for k, part in pairs])
+            found = agree(positive, y, U, disagreement)
             # new samples come with the kernels as they were given, of which P g takes the
             # positive part
             g = [
                 each if part is None else part.vectors @ (part.vectors.T @ each)
                 for each, part in zip(found.g, parts, strict=True)
             ]
-            found = replace(found, g=np.where(used, g, 0.0))
+            found = replace(found, g=np.where(U > 0, g, 0.0))
     return found, indefinite

@@ -1,18 +1,46 @@
-"""What disagreement of views costs, as terms of :mod:`kernelquilt.mkl.agreement.interior_point`.
+"""What disagreement of views costs, as part of :mod:`kernelquilt.mkl.agreement.interior_point`.
 
-Each has a `stiffness` (n,): the factor of the centring in how its duals follow the outputs.
+A cost is a convex function of the outputs f (M, n) of the views. Its dual variables amount to
+coefficients v (M, n), which are taken off those of the views, and it has a gap: by how much cost
+and conjugate exceed ``<f, v>``, a sum of terms of which none is negative.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from scipy import sparse
 
-from kernelquilt._typing import Bools, Floats
-from kernelquilt.mkl.agreement.loss_terms import BoxTerm, Change, Term
+from kernelquilt._typing import Bools, Floats, Indices
 
 
-class Band(BoxTerm):
+class Duals(NamedTuple):
+    """The T dual variables of a cost in a quadratic programme.
+
+    Attributes
+    ----------
+    pull : sparse array of shape (N, T)
+        From dual variables to the N coefficients that are used, view by view.
+    curvature, linear : ndarrays of shape (T,)
+        The conjugate of the cost is ``sum(curvature t^2 / 2 + linear t)``.
+    equalities : sparse array of shape (E, T)
+        Its products with t are zero.
+    lower, upper : ndarrays of shape (T,), or (0,) if there are none
+        Bounds.
+    """
+
+    pull: Any
+    curvature: Floats
+    linear: Floats
+    equalities: Any
+    lower: Floats
+    upper: Floats
+
+
+class Band:
     """The distance of two views beyond a band, ``sum_i D_i max(0, |f_1i - f_2i| - eps)``.
 
-    Either side of the band has a dual of its own, of which one is zero in the end.
+    Either side of the band has a dual of its own, between 0 and D. Without width the two would
+    count only by their difference, and there is one between -D and D.
 
     Parameters
     ----------
@@ -21,134 +49,96 @@ class Band(BoxTerm):
     D : ndarray of shape (n,)
         Costs.
     eps : float
-        Half the width of the band, positive.
-    size : float
-        Size of the duals to start from.
+        Half the width of the band.
     """
 
-    SIDES = np.array([[1.0], [-1.0]])
+    def __init__(self, used: Bools, D: Floats, eps: float) -> None:
+        self.both = np.flatnonzero(used.all(axis=0) & (D > 0.0))
+        self.shape, self.D, self.eps = used.shape, D[self.both], eps
+        self.sides = np.array([1.0, -1.0] if eps > 0.0 else [1.0])
+        n_duals = len(self.sides) * len(self.both)
+        first, second = (_selection(used, l, self.both) for l in range(2))
+        self.duals = Duals(
+            pull=sparse.hstack([side * (first - second) for side in self.sides]),
+            curvature=np.zeros(n_duals),
+            linear=np.full(n_duals, eps),
+            equalities=sparse.csr_array((0, n_duals)),
+            lower=np.zeros(n_duals) if eps > 0.0 else -self.D,
+            upper=np.tile(self.D, len(self.sides)),
+        )
 
-    def __init__(self, used: Bools, D: Floats, eps: float, size: float) -> None:
-        cost = np.where(used.all(axis=0), D, 0.0)
-        super().__init__(np.tile(cost, (2, 1)), size)
-        self.eps = eps
-
-    def _gradient(self, f: Floats) -> Floats:
-        return self.SIDES * (f[0] - f[1]) - self.eps
-
-    def _slope(self, change: Change) -> Floats:
-        return self.SIDES * change.difference
-
-    def _spread(self, x: Floats) -> Floats:
-        return self.SIDES * (x[1] - x[0])
-
-    @property
-    def stiffness(self) -> Floats:
-        """The factor q (n,) of the centring in how the pull follows the outputs."""
-        return np.asarray(2.0 * self.give.sum(axis=0))
-
-
-class Distance(BoxTerm):
-    """The distance of two views, ``sum_i D_i |f_1i - f_2i|``: a band without width.
-
-    The two duals of a sample would count only by their difference d, between -D and D. The box
-    variable is ``x = d + D``, and the loss ``2 D max(0, f_1 - f_2) - D (f_1 - f_2)``. d is kept
-    beside x, since a small one would be lost in a large D.
-
-    Parameters
-    ----------
-    used : ndarray of shape (2, n), bool
-        The samples of either view.
-    D : ndarray of shape (n,)
-        Costs.
-    """
-
-    def __init__(self, used: Bools, D: Floats) -> None:
-        self.D = np.where(used.all(axis=0), D, 0.0)
-        super().__init__(2.0 * self.D, np.inf)
-        self.d = np.zeros(len(D))
-
-    def _gradient(self, f: Floats) -> Floats:
-        return np.asarray(f[0] - f[1])
-
-    def _slope(self, change: Change) -> Floats:
-        return change.difference
-
-    def _spread(self, x: Floats) -> Floats:
-        return np.array([-x, x])
-
-    def pull(self) -> Floats:
-        """Return the coefficients of d."""
-        return self._spread(self.d)
+    def coefficients(self, t: Floats) -> Floats:
+        """Return v (2, n) of the nearest feasible duals."""
+        d = np.clip(self.sides @ t.reshape(len(self.sides), -1), -self.D, self.D)
+        v = np.zeros(self.shape)
+        v[:, self.both] = d, -d
+        return v
 
     def value(self, f: Floats) -> float:
-        """Return ``sum D |f_1 - f_2|``."""
-        return float(np.sum(self.D * np.abs(self._gradient(f))))
+        """Return the cost."""
+        return float(self.D @ np.maximum(np.abs(self._difference(f)) - self.eps, 0.0))
 
-    def gap(self, f: Floats) -> float:
-        """Return ``sum D |f_1 - f_2| - d (f_1 - f_2)``, of which no summand is negative."""
-        return self.value(f) - float(self.d @ self._gradient(f))
+    def gap(self, f: Floats, v: Floats) -> float:
+        """Return ``sum D max(0, |f_1 - f_2| - eps) + eps |d| - d (f_1 - f_2)``."""
+        difference, d = self._difference(f), v[0, self.both]
+        short = self.eps * np.abs(d) - d * difference
+        return float(np.sum(self.D * np.maximum(np.abs(difference) - self.eps, 0.0) + short))
 
-    def move(self, length: float) -> None:
-        """Take the step, also of d."""
-        super().move(length)
-        self.d = self.d + length * self._step.x
-
-    @property
-    def stiffness(self) -> Floats:
-        """The factor q (n,) of the centring in how the pull follows the outputs."""
-        return 2.0 * self.give
+    def _difference(self, f: Floats) -> Floats:
+        return np.asarray((f[0] - f[1])[self.both])
 
 
-class Squares(Term):
+class Squares:
     """Squared distances to the mean, ``1/2 sum_i q_i sum_l (f_li - mean_l f_li)^2``.
 
-    Its duals v sum to zero over the views that a sample has, and are free otherwise.
+    Its duals sum to zero over the views that a sample has, and are free otherwise.
 
     Parameters
     ----------
     used : ndarray of shape (M, n), bool
-        The samples of the views.
+        The samples of the views; those with one view cannot disagree.
     stiffness : ndarray of shape (n,)
         Costs q.
     """
 
     def __init__(self, used: Bools, stiffness: Floats) -> None:
-        self.used = used
-        self.stiffness = np.where(used.sum(axis=0) > 1, stiffness, 0.0)
-        self.count = np.maximum(used.sum(axis=0), 1)
-        self.v = np.zeros(used.shape)
+        self.shared = used & (stiffness > 0.0) & (used.sum(axis=0) > 1)
+        self.q = np.where(self.shared, stiffness, 0.0)
+        samples = np.nonzero(self.shared)[1]
+        self.duals = Duals(
+            pull=sparse.hstack(
+                [_selection(used, l, np.flatnonzero(s)) for l, s in enumerate(self.shared)]
+            ),
+            curvature=1.0 / self.q[self.shared],
+            linear=np.zeros(len(samples)),
+            equalities=sparse.csr_array(np.unique(samples)[:, None] == samples, dtype=np.float64),
+            lower=np.zeros(0),
+            upper=np.zeros(0),
+        )
 
-    def centred(self, f: Floats) -> Floats:
-        """Return the distances to the mean over the views that a sample has, (M, n)."""
-        mean = np.sum(f, axis=0, where=self.used) / self.count
-        return np.where(self.used, f - mean, 0.0)
-
-    def pull(self) -> Floats:
-        """Return ``-v``."""
-        return -self.v
+    def coefficients(self, t: Floats) -> Floats:
+        """Return v (M, n) of the nearest feasible duals."""
+        v = np.zeros(self.shared.shape)
+        v[self.shared] = t
+        return self._centred(v)
 
     def value(self, f: Floats) -> float:
-        """Return half the weighted sum of the squared distances."""
-        return 0.5 * float(np.sum(self.stiffness * self.centred(f) ** 2))
+        """Return the cost."""
+        return 0.5 * float(np.sum(self.q * self._centred(f) ** 2))
 
-    def gap(self, f: Floats) -> float:
-        """Return ``sum (v - q P f)^2 / 2 q``."""
-        stiff = np.where(self.stiffness > 0.0, self.stiffness, 1.0)
-        return 0.5 * float(np.sum((self.v - self.stiffness * self.centred(f)) ** 2 / stiff))
+    def gap(self, f: Floats, v: Floats) -> float:
+        """Return ``sum (v - q P f)^2 / 2 q`` with the centring P."""
+        missing = (v - self.q * self._centred(f))[self.shared]
+        return 0.5 * float(np.sum(missing**2 / self.q[self.shared]))
 
-    def linearise(self, f: Floats) -> None:
-        """Keep what is missing between v and the distances times q."""
-        self._missing = self.stiffness * self.centred(f) - self.v
+    def _centred(self, f: Floats) -> Floats:
+        """Return the distances (M, n) to the mean over the views that a sample has."""
+        count = np.maximum(self.shared.sum(axis=0), 1)
+        return np.where(self.shared, f - np.sum(f, axis=0, where=self.shared) / count, 0.0)
 
-    def aim(self, mu: float) -> Floats:
-        """Return minus what is missing: v is free, and the centre of no concern to it."""
-        return -self._missing
 
-    def step(self, mu: float, change: Change) -> None:
-        """Set the step that makes v follow the distances."""
-        self._step = self._missing + self.stiffness * self.centred(change.df)
-
-    def move(self, length: float) -> None:
-        """Take the step."""
-        self.v = self.v + length * self._step
+def _selection(used: Bools, view: int, samples: Indices) -> Any:
+    """Return the sparse array (N, k) that puts k values where the samples of a view are."""
+    places = (np.cumsum(used) - 1).reshape(used.shape)[view, samples]
+    k = len(samples)
+    return sparse.csr_array((np.ones(k), (places, np.arange(k))), shape=(int(used.sum()), k))

@@ -1,4 +1,4 @@
-r"""Views with a classifier each that are made to agree, by an interior point method.
+r"""Views with a classifier each that are made to agree, by the interior point method of Clarabel.
 
 With :math:`f_l = K_l g_l + b_l` the outputs of view l on the samples,
 
@@ -20,174 +20,26 @@ where A is what disagreement costs, one of
           \qquad \sum_i g_{li} = 0 .
 
 The dual objective is :math:`\sum a - \tfrac12 \sum_l g_l' K_l g_l` less :math:`\sum v_{li}^2 / 2
-q_i` or :math:`\epsilon \sum (d^+ + d^-)`. The gap between the two objectives is a sum of terms of
-which none is negative (:mod:`kernelquilt.mkl.agreement.loss_terms`,
-:mod:`kernelquilt.mkl.agreement.disagreement`), and valid for inexact solutions.
-
-Near a central point the duals follow small changes of the outputs by
-:math:`\Delta g = p - V \Delta f`. Of sample i, V has the block
-:math:`\operatorname{diag}(\delta_i) + q_i P_i` with the centring :math:`P_i` over :math:`O_i`, and
-a Cholesky factor in closed form. Newton's system
-:math:`\Delta g + V (K \Delta g + \Delta b) = p` takes one Cholesky factorisation of a matrix with a
-row for every view of every sample. The steps are those of Mehrotra's predictor-corrector method.
-Entries of V grow without bound as it converges, for which reason numbers that are nearly equal
-are never subtracted.
+q_i` or :math:`\epsilon \sum (d^+ + d^-)`: a quadratic programme in g and v or d. The gap between
+the two objectives is a sum of terms of which none is negative
+(:mod:`kernelquilt.mkl.agreement.disagreement`), and valid for inexact solutions.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, lapack
+from scipy import sparse
 
-from kernelquilt._typing import Bools, Floats
-from kernelquilt.mkl.agreement.disagreement import Band, Distance, Squares
-from kernelquilt.mkl.agreement.loss_terms import Change, Margins, Term
+from kernelquilt._typing import Floats
+from kernelquilt.mkl.agreement.disagreement import Band, Squares
 
-Disagreement = Band | Distance | Squares
-SHORTEN = 0.995
-MAX_ITER = 100
-EXACT = 1e-11  # relative gap to go on to, as long as it shrinks
-CLOSE = 1e-6  # relative gap at which it may end if the gap does not shrink
-PATIENCE = 3  # iterations without a smaller gap
-REFINEMENTS = 3
-
-
-class NewtonSystem:
-    """The factorised system ``dg + V (K dg + db) = p, sum(dg) = sums`` of all views.
-
-    With the blocks' Cholesky factors ``V = L L'`` and ``dg = L t`` it is
-    ``(I + L'KL) t + L'db = L^-1 p``, whose matrix is symmetric with eigenvalues of at least 1.
-
-    Parameters
-    ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, positive semi-definite.
-    used : ndarray of shape (M, n), bool
-        Samples of each view; every view has some.
-    give, stiffness : ndarrays of shape (M, n) and (n,)
-        V of sample i is ``diag(give[:, i]) + stiffness[i] P_i``.
-    """
-
-    def __init__(self, K: Floats, used: Bools, give: Floats, stiffness: Floats) -> None:
-        self.K, self.give, self.stiffness = K, give, stiffness
-        M, n = used.shape
-        self.root = _root(used, give, stiffness)
-        blocks = np.zeros((M, n, M, n))
-        for k, (kernel, root) in enumerate(zip(K, self.root, strict=True)):
-            for l in range(k + 1):  # L is lower triangular
-                scaled = root[l][:, None] * kernel
-                for m in range(l + 1):
-                    blocks[l, :, m] += scaled * root[m]
-        self.used = np.flatnonzero(used)
-        S = blocks.reshape(M * n, M * n)
-        if len(self.used) < M * n:
-            S = S[np.ix_(self.used, self.used)]
-        S.flat[:: len(S) + 1] += 1.0
-        self.factor = _cholesky(S)
-        self.of_bias = np.array([self._scaled(ones) for ones in np.eye(M)[:, :, None] * used])
-        self.response = np.array([self._inverse(each) for each in self.of_bias])
-        self.schur = np.einsum("klj,mlj->km", self.of_bias, self.response)
-
-    def solve(self, p: Floats, sums: Floats) -> tuple[Floats, Change]:
-        """Return db (M,) and the change of the outputs, refined against rounding.
-
-        The change is ``df = V^-1 (p - dg)`` instead of the equal ``K dg + db``, whose rounding
-        large entries of V would blow up.
-        """
-        right = _forward(self.root, p)
-        t, db = np.zeros_like(p), np.zeros(len(p))
-        dg = np.zeros_like(p)
-        for _ in range(REFINEMENTS):
-            missing = right - t - self._scaled(products(self.K, dg) + db[:, None])
-            more = self._inverse(missing)
-            left = np.einsum("klj,lj->k", self.of_bias, t + more) - sums
-            shift = np.linalg.solve(self.schur, left)
-            t += more - np.tensordot(shift, self.response, 1)
-            db += shift
-            dg = np.einsum("lmj,mj->lj", self.root, t)
-        return db, self._change(right - t)
-
-    def _change(self, scaled: Floats) -> Change:
-        """Return ``df = L'^-1 scaled``, and where it is known better the difference of two."""
-        df = _backward(self.root, scaled)
-        difference = df[0] - df[-1]
-        stiff = self.stiffness > self.give[0]
-        if len(df) == 2 and stiff.any():
-            # the first row of L'df = scaled, solved for what the large coefficient belongs to
-            q = np.where(stiff, self.stiffness, 1.0)
-            known = 2.0 * (self.root[0, 0] * scaled[0] - self.give[0] * df[0]) / q
-            difference = np.where(stiff, known, difference)
-        return Change(df, difference)
-
-    def _scaled(self, x: Floats) -> Floats:
-        """Return ``L'x``."""
-        return np.einsum("mlj,mj->lj", self.root, x)
-
-    def _inverse(self, x: Floats) -> Floats:
-        """Return ``(I + L'KL)^-1 x``."""
-        solution = np.zeros(x.shape)
-        solution.flat[self.used], _ = lapack.dpotrs(self.factor, x.flat[self.used], lower=0)
-        return solution
-
-
-def _forward(root: Floats, p: Floats) -> Floats:
-    """Return ``L^-1 p``, zero where L has no row."""
-    x = np.zeros_like(p)
-    for l in range(len(p)):
-        x[l] = _divided(p[l] - np.sum(root[l, :l] * x[:l], axis=0), root[l, l])
-    return x
-
-
-def _backward(root: Floats, p: Floats) -> Floats:
-    """Return ``L'^-1 p``, zero where L has no row."""
-    x = np.zeros_like(p)
-    for l in reversed(range(len(p))):
-        x[l] = _divided(p[l] - np.sum(root[l + 1 :, l] * x[l + 1 :], axis=0), root[l, l])
-    return x
-
-
-def _divided(numerator: Floats, pivot: Floats) -> Floats:
-    return np.where(pivot > 0.0, numerator / np.where(pivot > 0.0, pivot, 1.0), 0.0)
-
-
-def _root(used: Bools, give: Floats, stiffness: Floats) -> Floats:
-    """Return the Cholesky factors (M, M, n) of the blocks of V, without any subtraction.
-
-    What is left of a block after j steps is ``diag(t) - stiffness / alpha_j`` with
-    ``t = give + stiffness``, where alpha_j is the number of views left plus the sum of
-    ``give / t`` over those eliminated. A difference of t and the fraction would lose the small
-    `give` of a sample whose views are all but forced to agree.
-    """
-    M, n = used.shape
-    root = np.zeros((M, M, n))
-    left = used.sum(axis=0).astype(np.float64)
-    done = np.zeros(n)
-    for l in range(M):
-        here = used[l]
-        t = np.where(here, give[l] + stiffness, 1.0)
-        alpha = np.where(here, left + done, 1.0)
-        left -= here
-        done += np.where(here, give[l] / t, 0.0)
-        pivot = np.where(here, np.sqrt(t * (left + done) / alpha), 1.0)
-        root[l, l] = np.where(here, pivot, 0.0)
-        for m in range(l + 1, M):
-            root[m, l] = np.where(here & used[m], -stiffness / (alpha * pivot), 0.0)
-    return root
-
-
-def _cholesky(A: Floats) -> Floats:
-    """Return the transposed factor of A, of which the lower triangle counts, in place of A."""
-    # transposed it is in the order of LAPACK, and not copied
-    factor, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
-    if info:
-        raise LinAlgError("not positive definite")
-    return np.asarray(factor)
-
-
-def products(K: Floats, g: Floats) -> Floats:
-    """Return ``K_l g_l`` of every view, shape (M, n)."""
-    return np.array([kernel @ each for kernel, each in zip(K, g, strict=True)])
+Disagreement = Band | Squares
+# tolerance of the programme, and whether its unit balances kernels and bounds (1/2) or is that of
+# the kernels (0); which one rounding allows depends on the penalties, and the first nearly always
+ATTEMPTS = tuple((tolerance, power) for tolerance in (1e-12, 1e-10, 1e-8) for power in (0.5, 0.0))
+ENOUGH = 1e-9  # relative gap at which no other is tried
+FREE = 1e-6  # share of its bound that a dual is away from either end
+HARMLESS = 1e-6  # negative eigenvalues, in units of the diagonal
 
 
 @dataclass(frozen=True)
@@ -210,19 +62,21 @@ class Agreement:
     intercepts: Floats
     objective: float
     gap: float
-    n_iter: int
+    n_iter: int = 0
 
 
-def agree(K: Floats, margins: Margins, disagreement: Disagreement) -> Agreement:
-    """Run the interior point method until the gap does not shrink any more.
+def agree(K: Floats, y: Floats, U: Floats, disagreement: Disagreement) -> Agreement:
+    """Solve the problem as exactly as rounding allows.
 
     Parameters
     ----------
     K : ndarray of shape (M, n, n)
-        Kernels, positive semi-definite; if they are not, it ends early with a large gap.
-    margins : Margins
-        Hinge loss; every view has a sample that takes part.
-    disagreement : Band, Distance or Squares
+        Kernels, positive semi-definite; if they are not, the gap may be infinite.
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    U : ndarray of shape (M, n)
+        Penalties of the margins, 0 for samples that a view lacks; every view has some.
+    disagreement : Band or Squares
         What disagreement costs.
 
     Returns
@@ -230,70 +84,84 @@ def agree(K: Floats, margins: Margins, disagreement: Disagreement) -> Agreement:
     Agreement
         The point with the smallest gap.
     """
-    terms = (margins, disagreement)
-    b = np.zeros(len(K))
-    g = _total(term.pull() for term in terms)
-    f = products(K, g)
-    for term in terms:
-        term.start(f)
-    best: Agreement | None = None
-    n_iter = stalled = 0
-    for n_iter in range(MAX_ITER):
-        norm = 0.5 * float(np.sum(g * (f - b[:, None])))
-        primal = norm + sum(term.value(f) for term in terms)
-        # where the coefficients do not sum to zero yet, the biases are not accounted for
-        gap = sum(term.gap(f) for term in terms) + float(np.abs(b) @ np.abs(g.sum(axis=1)))
-        stalled += 1
-        if best is None or gap < best.gap:
-            best, stalled = Agreement(g, b, primal, gap, n_iter), 0
-        close = best.gap <= CLOSE * abs(best.objective)
-        if best.gap <= EXACT * abs(best.objective) or (close and stalled >= PATIENCE):
+    best = _certified(K, y, U, disagreement, np.zeros(U.shape), np.zeros(U.shape), np.zeros(len(K)))
+    n_iter = 0
+    for tolerance, power in ATTEMPTS:
+        g, v, b, steps = _solution(K, y, U, disagreement, tolerance, power)
+        n_iter += steps
+        found = _certified(K, y, U, disagreement, g, v, b)
+        best = found if found.gap < best.gap else best
+        if best.gap <= ENOUGH * abs(best.objective):
             break
-        try:
-            db, length = _predict_and_correct(K, terms, g, f)
-        except LinAlgError:
-            break
-        if not length > 0.0:
-            break
-        for term in terms:
-            term.move(length)
-        b = b + length * db
-        g = _total(term.pull() for term in terms)
-        f = products(K, g) + b[:, None]
-    assert best is not None
     return replace(best, n_iter=n_iter)
 
 
-def _predict_and_correct(
-    K: Floats, terms: tuple[Margins, Disagreement], g: Floats, f: Floats
-) -> tuple[Floats, float]:
-    """Set the steps of the terms, and return that of the biases (M,) and how far to go."""
-    for term in terms:
-        term.linearise(f)
-    margins, disagreement = terms
-    system = NewtonSystem(K, margins.used, margins.give, disagreement.stiffness)
-    total = sum(term.complementarity(0.0) for term in terms)
-    mu = total / sum(term.n_products for term in terms)
-    sums = -g.sum(axis=1)
-    _, change = system.solve(_total(term.aim(0.0) for term in terms), sums)
-    length = min(1.0, _set_steps(terms, 0.0, change))
-    ahead = sum(term.complementarity(length) for term in terms)
-    for term in terms:
-        term.correct()
-    centre = mu * (ahead / total) ** 3
-    db, change = system.solve(_total(term.aim(centre) for term in terms), sums)
-    length = min(1.0, SHORTEN * _set_steps(terms, centre, change))
-    return db, length if np.isfinite(change.df).all() else 0.0
+def _solution(
+    K: Floats, y: Floats, U: Floats, disagreement: Disagreement, tolerance: float, power: float
+) -> tuple[Floats, Floats, Floats, int]:
+    """Return g and v (M, n) and the biases (M,) by the dual programme, and the iterations."""
+    import clarabel
+
+    used, duals = U > 0, disagreement.duals
+    views, samples = np.nonzero(used)
+    n_g = len(views)
+    size = max(float(np.einsum("lii->li", K)[used].mean()), 1e-300)
+    unit = (size * float(U.max())) ** power / size
+    curvature = [unit * kernel[np.ix_(has, has)] for kernel, has in zip(K, used, strict=True)]
+    curvature.append(sparse.diags_array(unit * duals.curvature))
+    margins = sparse.diags_array(y[samples]) @ sparse.hstack([sparse.eye_array(n_g), duals.pull])
+    sums = sparse.csr_array(np.arange(len(K))[:, None] == views, dtype=np.float64)
+    equalities = sparse.block_diag([sums, duals.equalities])
+    within = sparse.vstack(
+        [margins, sparse.eye_array(len(duals.upper), margins.shape[1], k=n_g, dtype=np.float64)]
+    )
+    lower = np.concatenate([np.zeros(n_g), duals.lower]) / unit
+    upper = np.concatenate([U[used], duals.upper]) / unit
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.direct_solve_method = "faer"
+    settings.equilibrate_enable = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    solver = clarabel.DefaultSolver(
+        sparse.csc_matrix(sparse.triu(sparse.block_diag(curvature))),
+        np.concatenate([np.zeros(n_g), duals.linear]) - margins.sum(axis=0),
+        sparse.csc_matrix(sparse.vstack([equalities, -within, within])),
+        np.concatenate([np.zeros(equalities.shape[0]), -lower, upper]),
+        [clarabel.ZeroConeT(equalities.shape[0]), clarabel.NonnegativeConeT(2 * len(upper))],
+        settings,
+    )
+    result = solver.solve()
+    x = unit * np.array(result.x)
+    g = np.zeros(U.shape)
+    g[used] = x[:n_g]
+    v = disagreement.coefficients(x[n_g:])
+    return g, v, np.array(result.z)[: len(K)], int(result.iterations)
 
 
-def _total(parts: Iterable[Floats]) -> Floats:
-    return np.asarray(np.sum(list(parts), axis=0))
+def _certified(
+    K: Floats, y: Floats, U: Floats, disagreement: Disagreement, g: Floats, v: Floats, b: Floats
+) -> Agreement:
+    """Return the feasible point next to g and v; its gap is infinite if it is not convex there."""
+    a = np.clip(y * (g + v), 0.0, U)
+    g = y * a - v
+    Kg = np.array([kernel @ each for kernel, each in zip(K, g, strict=True)])
+    f = Kg + b[:, None]
+    short = 1.0 - y * f
+    hinge = U * np.maximum(short, 0.0)
+    objective = 0.5 * float(np.sum(g * Kg)) + float(hinge.sum()) + disagreement.value(f)
+    gap = float(np.sum(hinge - a * short)) + disagreement.gap(f, v)
+    # where the coefficients do not sum to zero, the biases are not accounted for
+    gap += float(np.abs(b) @ np.abs(g.sum(axis=1)))
+    free = (a > FREE * U) & (a < (1.0 - FREE) * U)
+    convex = all(_is_positive(kernel[np.ix_(i, i)]) for kernel, i in zip(K, free, strict=True))
+    return Agreement(g, b, objective, gap if convex else np.inf)
 
 
-def _set_steps(terms: Iterable[Term], centre: float, change: Change) -> float:
-    """Set the steps of all terms and return the longest length that keeps them feasible."""
-    longest = np.inf
-    for term in terms:
-        term.step(centre, change)
-        longest = min(longest, term.longest())
-    return longest
+def _is_positive(K: Floats) -> bool:
+    """Return whether K (m, m) has no eigenvalue that is negative enough to do harm."""
+    try:
+        np.linalg.cholesky(K + HARMLESS * np.trace(K) / max(len(K), 1) * np.eye(len(K)))
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -88,7 +88,7 @@ def solve_multiview_svm(
     U = np.broadcast_to(np.asarray(C, dtype=np.float64), n) * observed.T
     stiffness = 2.0 * np.broadcast_to(np.asarray(lam, dtype=np.float64), n)
 
-    def disagreement(used: Bools, rows: Indices, size: float) -> Squares:
+    def disagreement(used: Bools, rows: Indices) -> Squares:
         return Squares(used, stiffness[rows])
 
     return solve_views(K, y, U, stiffness > 0, disagreement, scale=0.5 / c, tol=tol)

@@ -44,7 +44,7 @@ from kernelquilt.core.solution import Options, Solution
 from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
 from kernelquilt.mkl.agreement.coupled_views import solve_views
-from kernelquilt.mkl.agreement.disagreement import Band, Distance
+from kernelquilt.mkl.agreement.disagreement import Band
 from kernelquilt.mkl.multiclass import BinaryProblem
 
 
@@ -94,10 +94,8 @@ def solve_svm2k(
     U = np.array([np.broadcast_to(C, n) for C in (C_a, C_b)[: len(K)]]) * observed.T
     cost = np.broadcast_to(np.asarray(D, dtype=np.float64), n)
 
-    def disagreement(used: Bools, rows: Indices, size: float) -> Band | Distance:
-        if eps == 0.0:
-            return Distance(used, cost[rows])
-        return Band(used, cost[rows], eps, size)
+    def disagreement(used: Bools, rows: Indices) -> Band:
+        return Band(used, cost[rows], eps)
 
     return solve_views(K, y, U, cost > 0, disagreement, scale=np.ones(len(K)), tol=tol)
 
