@@ -107,11 +107,12 @@ class BaseCompleter(StackTransformer):
     def _transform(self, stack: KernelStack) -> KernelStack:
         training = self.training_rows_
         seen, columns = _not_empty(training.observed)
+        kernels = stack.cross_kernels(training, seen)  # which checks that the stack fits
         observed = stack.observed[:, seen]
         rows = np.asarray(observed.any(axis=1))
         self._warn_empty(rows, "samples")
         K = np.empty((seen.sum(), rows.sum(), columns.sum()), dtype=stack.dtype)
-        for out, kernel in zip(K, stack.cross_kernels(training, seen), strict=True):
+        for out, kernel in zip(K, kernels, strict=True):
             out[...] = block(kernel, rows, columns)
         own, diag = stack.diag_of_rows(training), None
         if own is not None:
