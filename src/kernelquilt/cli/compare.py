@@ -23,7 +23,7 @@ from kernelquilt.experiments.study.sources import UserSource
 if TYPE_CHECKING:
     import click
 
-MECHANISMS = ("mcar", "per_sample", "block", "mnar")
+MECHANISMS = ("mcar", "balanced", "per_sample", "block", "mnar")
 
 
 def command() -> "click.Command":
