@@ -33,9 +33,10 @@ from kernelquilt.mkl.multiclass import (
     BinaryProblem,
     Prepared,
     Start,
+    active_classes,
+    class_scores,
     signs_of,
     svm_at_weights,
-    votes_of,
 )
 
 
@@ -84,7 +85,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         y : array-like of shape (n,)
             Class labels.
         sample_weight : array-like of shape (n,), default=None
-            Factors on the penalty of each sample.
+            Factors on the penalty of each sample. A class without samples of positive weight that
+            have a view takes no part: it is among `classes_`, but is never predicted.
 
         Returns
         -------
@@ -123,11 +125,12 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Keep what prediction needs of the training data."""
         data.input.describe(self)
         self.classes_ = data.labels.classes
+        self._active_classes = active_classes(data.labels)
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
         """Solve the binary problems, each from its start, and return what gave the weights."""
         labels = data.labels
-        signs = list(signs_of(labels.codes, len(labels.classes), self.multi_class))
+        signs = list(signs_of(labels, self.multi_class))
         if len(signs) > 1 and self.weights == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
@@ -195,7 +198,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
             scores = np.concatenate([self._scores(part) for part in parts])
         if n_classes == 2:
             return scores[:, 0]
-        return scores if self.multi_class == "ovr" else votes_of(scores, n_classes)
+        return class_scores(scores, self._active_classes, n_classes, self.multi_class)
 
     def predict(self, X: Any) -> Array:
         """Return the class of samples.

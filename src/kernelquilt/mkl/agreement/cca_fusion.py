@@ -15,6 +15,7 @@ from kernelquilt.kernels.inputs import check_samples, fit_input, input_tags
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.nmcca import NmCCA
+from kernelquilt.mkl.multiclass import class_scores
 
 
 class CCAFusion(ClassifierMixin, BaseEstimator):
@@ -132,7 +133,8 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
                     f"none of the {len(features.names)} views {quoted(features.names)} is "
                     f"observed for samples of two classes, among {len(data)} samples"
                 )
-            self.class_prior_ = np.bincount(codes) / len(codes)
+            seen = codes[weight > 0]
+            self.class_prior_ = np.bincount(seen, minlength=len(self.classes_)) / len(seen)
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -155,6 +157,7 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
         n_classes = len(self.classes_)
         if self.fusion == "concatenate":
             scores = self._class_scores(self.estimators_["all"], blocks["all"][0])
+            scores = class_scores(scores, np.flatnonzero(self.class_prior_), n_classes, "ovr")
         else:
             scores = self._votes(blocks, len(data))
         return scores[:, 1] - scores[:, 0] if n_classes == 2 else scores
