@@ -21,6 +21,7 @@ from kernelquilt.kernels.view_kernels import ViewKernels, kernels_of_views
 
 Samples = MultiView | KernelStack
 
+NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum
 PART_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
 
@@ -227,7 +228,7 @@ def fit_input(
     estimator : estimator
     data : MultiView or KernelStack of n samples
     weight : ndarray of shape (n,) or None
-        Weights of the samples in the statistics of the kernels.
+        Weights of the samples in the statistics of the kernels; their scale does not matter.
     kernels : as in `ViewKernels`, default=None
         By default those of the estimator.
 
@@ -237,7 +238,13 @@ def fit_input(
     """
     if isinstance(data, KernelStack):
         return StackInput(estimator, data)
+    weight = weight if weight is None else weight / weight.max()
     return ViewInput(estimator, data, estimator.kernels if kernels is None else kernels, weight)
+
+
+def without_negligible(weight: Floats) -> Floats:
+    """Return sample weights (n,), zero where they are too small to make a difference."""
+    return np.where(weight < NEGLIGIBLE * weight.max(), 0.0, weight)
 
 
 def count_kernels(data: Samples, kernels: Any) -> int:

@@ -28,6 +28,7 @@ from kernelquilt.kernels.inputs import (
     check_samples,
     fit_input,
     input_tags,
+    without_negligible,
 )
 from kernelquilt.mkl.multiclass import (
     BinaryProblem,
@@ -38,6 +39,8 @@ from kernelquilt.mkl.multiclass import (
     signs_of,
     svm_at_weights,
 )
+
+LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 
 
 class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -104,6 +107,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Check the data and compute the kernels."""
         data = check_samples(self, X)
         labels = check_labels(self, data, y, sample_weight)
+        labels = labels._replace(weight=_moderate(labels.weight))
+        labels.check_two_classes(self)
         held = self._fit_input(data, labels.weight)
         K, observed = self._training_gram(held, data)
         labels = labels.without_empty(self, observed)
@@ -302,3 +307,14 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
+
+
+def _moderate(weight: Floats) -> Floats:
+    """Return sample weights, zero where negligible, after checking that penalties can be made."""
+    largest = float(weight.max())
+    if not 1.0 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample weights multiply the penalty, and the largest of {len(weight)} is {largest:g};"
+            " divide them by their mean, so that the penalty means what it does without weights"
+        )
+    return without_negligible(weight)
