@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.stack import KernelStack, as_stack
 
 FEW = 3  # samples from which on a kernel can be completed in earnest
@@ -41,6 +42,8 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
     _empty_get = "the mean of each kernel"
+    # (n, n) arrays that completing takes at a time: for each kernel, and beside
+    _arrays: ClassVar[tuple[float, float]] = (1.0, 3.0)
 
     @abstractmethod
     def _complete(self, K: Kernel, observed: Bools) -> None:
@@ -70,6 +73,10 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
 
     def _warn_little_known(self, observed: Bools) -> None:
         """Warn about kernels of which too little is known by the training mask (n, M)."""
+
+    def _arrays_needed(self) -> tuple[float, float]:
+        """Return `_arrays`, or what a parameter makes of them."""
+        return self._arrays
 
     def _empty_weights(self, observed: Bools) -> Floats:
         """Return the weights (M, n) that make the features of samples without any kernel."""
@@ -156,6 +163,9 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
                     "nothing can be completed from nothing"
                 )
             part = stack if known.all() else stack[known]
+            per_kernel, beside = self._arrays_needed()
+            needed = 8 * len(part) ** 2 * (per_kernel * seen.sum() + beside)
+            check_memory(*part.shape, needed)
             K = np.empty((seen.sum(), len(part), len(part)), dtype=stack.dtype)
             outs = iter(K)
             for kernel, used in zip(part.training_kernels(), seen, strict=True):

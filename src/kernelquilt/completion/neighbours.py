@@ -72,6 +72,7 @@ class KNNFill(BaseCompleter):
     np.True_
     """
 
+    _arrays = (2.5, 4.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"uniform", "distance"})],

@@ -250,6 +250,7 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
     np.True_
     """
 
+    _arrays = (3.0, 5.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
         **RegressionCompleter._parameter_constraints,

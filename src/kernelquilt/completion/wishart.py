@@ -144,6 +144,7 @@ class WishartCompletion(RegressionCompleter):
     np.True_
     """
 
+    _arrays = (7.0, 2.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **RegressionCompleter._parameter_constraints,
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],

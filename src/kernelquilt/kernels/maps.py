@@ -36,6 +36,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.stack import KernelStack, as_stack
 from kernelquilt.data.views import MultiView
@@ -43,6 +44,7 @@ from kernelquilt.kernels.inputs import Samples, check_samples, fit_input
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel, training_kernels
 
 DEFAULT_LANDMARKS = 100
+_ON_LANDMARKS = "method='nystroem' works on n_components landmarks; "
 
 
 class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -158,6 +160,9 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             held = fit_input(self, data, None)
             for kernel, rows in training_kernels(held, data):
                 chosen = self._choose(kernel, rng)
+                arrays = len(held.names) + (0 if self.method == "proximity" else 5)
+                needed = 8 * len(chosen) ** 2 * arrays
+                check_memory(len(chosen), len(held.names), needed, instead=_ON_LANDMARKS)
                 self.maps_.append(self._map(kernel, chosen))
                 self.landmarks_.append(rows[chosen])
             held.describe(self)

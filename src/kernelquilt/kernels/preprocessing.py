@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Bools, Floats, Kernel
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.stack import KernelStack, as_stack
 
 
@@ -58,6 +59,7 @@ class _StackTransformer(TransformerMixin, BaseEstimator, ABC):
             Square, zero where absent.
         """
         stack = as_stack(X)
+        check_memory(*stack.shape, len(stack) ** 2 * (stack.dtype.itemsize * len(stack.names) + 24))
         K = np.empty((len(stack.names), len(stack), len(stack)), dtype=stack.dtype)
         self._fit(stack, K)
         return KernelStack._computed(K, stack.observed, stack.names, square=True)

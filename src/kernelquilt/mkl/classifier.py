@@ -120,7 +120,12 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _training_gram(self, held: KernelInput, data: Samples) -> tuple[Numbers, Bools]:
         """Return the kernels (M, n, n) that the solver needs, and the mask (n, M)."""
-        return held.training_gram(data)
+        return held.training_gram(data, beside=self._arrays_beside(len(held.names)))
+
+    @staticmethod
+    def _arrays_beside(n_kernels: int) -> float:
+        """Return how many (n, n) arrays a fit holds at a time beside the kernels."""
+        return 2.0
 
     def _extra(self, held: KernelInput, data: Samples, K: Numbers, weight: Floats) -> Any:
         """Return what the solver needs of the samples beside their kernels."""

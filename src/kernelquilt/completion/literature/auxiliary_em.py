@@ -176,6 +176,7 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
     np.True_
     """
 
+    _arrays = (3.0, 6.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
         **RegressionCompleter._parameter_constraints,

@@ -160,6 +160,7 @@ class EMFill(IterativeCompleter):
     np.True_
     """
 
+    _arrays = (3.5, 4.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
         "ridge": [Interval(Real, 0, np.inf, closed="neither")],

@@ -269,6 +269,7 @@ class LatentFactorCompletion(LearnedCompleter):
     np.True_
     """
 
+    _arrays = (3.0, 5.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
         "rank": [Interval(Integral, 1, None, closed="left")],

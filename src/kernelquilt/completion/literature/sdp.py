@@ -242,6 +242,7 @@ class SDPCompletion(LearnedCompleter):
     np.True_
     """
 
+    _arrays = (12.5, 2.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
         "lam1": [Interval(Real, 0, np.inf, closed="left")],

@@ -178,6 +178,7 @@ class SVTFill(IterativeCompleter):
     np.True_
     """
 
+    _arrays = (6.0, 2.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
         "tau": [Interval(Real, 0, np.inf, closed="neither"), StrOptions({"auto"})],

@@ -9,9 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import quoted, unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.labels import check_labels, classes_of, weights_of_seen
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import check_samples, fit_input, input_tags
+from kernelquilt.kernels.inputs import check_samples, count_kernels, fit_input, input_tags
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.nmcca import NmCCA
@@ -118,6 +119,8 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
                 self.input_.keep_only([])
             else:
                 of_views = isinstance(data, MultiView)
+                n_kernels = count_kernels(data, self.kernels)
+                check_memory(len(data), n_kernels, 8 * len(data) ** 2 * (4 * n_kernels + 3))
                 self.map_ = EmpiricalKernelMap(kernels=self.kernels if of_views else None).fit(data)
                 self.input_ = self.map_.input_
             features = self._features(data)

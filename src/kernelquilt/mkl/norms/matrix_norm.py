@@ -285,6 +285,10 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    @staticmethod
+    def _arrays_beside(n_kernels: int) -> float:
+        return 3.0
+
     def _solve(self, problem: BinaryProblem, on_step: Callable[[Step], None] | None) -> Solution:
         problem_and_limits: dict[str, Any] = {
             "K": problem.K, "y": problem.y, "C": problem.C, "allowed": problem.allowed,

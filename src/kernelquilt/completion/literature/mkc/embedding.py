@@ -157,6 +157,7 @@ def solve_embedding(
 class EmbeddingCompleter(LearnedCompleter):
     """Base of the completers that minimise such objectives."""
 
+    n_basis: int | None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **IterativeCompleter._parameter_constraints,
         "lam1": [Interval(Real, 0, np.inf, closed="left")],
@@ -172,6 +173,9 @@ class EmbeddingCompleter(LearnedCompleter):
         "raise max_iter or tol; a lower objective need not be a better completion, and stopping "
         "early is a choice that CompletionSearchCV can make"
     )
+
+    def _arrays_needed(self) -> tuple[float, float]:
+        return (18.0 if self.n_basis is None else 8.0), 2.0
 
     @abstractmethod
     def _solve(
