@@ -45,7 +45,7 @@ def absent_bank(X, ratio, seed=0, spacing="linear", prepared=False):
     """Return 20 Gaussian kernels of X, each absent for a share of the samples."""
     views = kq.MultiView({"x": StandardScaler().fit_transform(X)})
     stack = kq.ViewKernels(kq.gaussian_bank(20, spacing=spacing)).fit_transform(views)
-    mask = kq.datasets.make_absent(stack, ratio, random_state=seed)
+    mask = kq.datasets.make_absent(stack, ratio, mechanism="per_sample", random_state=seed)
     if prepared:
         mask = ScaleKernels().fit_transform(CentreKernels().fit_transform(mask))
     return mask
@@ -100,7 +100,9 @@ def against_cones():
     import cvxpy as cp
 
     X, y = kq.datasets.make_multiview(200, 20, relevance=np.linspace(1, 0, 20), random_state=0)
-    stack = kq.datasets.make_absent(kq.ViewKernels().fit_transform(X), 0.5, random_state=0)
+    stack = kq.datasets.make_absent(
+        kq.ViewKernels().fit_transform(X), 0.5, mechanism="per_sample", random_state=0
+    )
     K, observed, factors = factors_of(stack)
     m, n = len(K), len(y)
     patterns = np.unique(observed, axis=0)
@@ -155,7 +157,9 @@ def against_simple_mkl():
     """Compare the cost of C-AMKL with that of SimpleMKL on the same zero-filled stack."""
     K, y = noisy_sines(1000)
     for ratio in (0.1, 0.5, 0.9):
-        stack = kq.datasets.make_absent(kq.KernelStack(K), ratio, random_state=0)
+        stack = kq.datasets.make_absent(
+            kq.KernelStack(K), ratio, mechanism="per_sample", random_state=0
+        )
         models = kq.SimpleMKLClassifier(), kq.ConvexAbsentMKLClassifier()
         times, fitted = best_times(
             [lambda model=model, stack=stack: model.fit(stack, y) for model in models], repeats=5
@@ -231,7 +235,11 @@ def digit_stacks(n=500, ratio=0.5):
         bank = kq.gaussian_bank(20, 2**-3, 2**3, spacing=spacing)
         stacks[f"20 widths, {spacing}"] = kq.ViewKernels(bank).fit_transform({"digits": X})
     for name, stack in stacks.items():
-        yield name, kq.datasets.make_absent(stack, ratio, random_state=0), stack
+        yield (
+            name,
+            kq.datasets.make_absent(stack, ratio, mechanism="per_sample", random_state=0),
+            stack,
+        )
 
 
 def fillers():

@@ -302,7 +302,9 @@ def transfer(directory, n_splits):
     """Time transfer with leave-one-out weights and two passes, as before a classifier."""
     K = noisy_sines(600)[0][:10]
     for ratio in (0.2, 0.4, 0.8):
-        stack = kq.datasets.make_absent(kq.KernelStack(K), ratio, random_state=0)
+        stack = kq.datasets.make_absent(
+            kq.KernelStack(K), ratio, mechanism="per_sample", random_state=0
+        )
         stack = make_pipeline(kq.CentreKernels(), kq.ScaleKernels("unit_trace")).fit_transform(
             stack
         )

@@ -305,7 +305,7 @@ def timing(results, directory, repetitions):
 
 def absent_views(n, views, ratio=0.4):
     X, y = kq.datasets.make_multiview(n, views, n_classes=3, random_state=0)
-    return kq.datasets.make_absent(X, ratio, random_state=0), y
+    return kq.datasets.make_absent(X, ratio, mechanism="per_sample", random_state=0), y
 
 
 def against_grid_search():

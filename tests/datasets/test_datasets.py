@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from kernelquilt.datasets import load_example, make_absent, make_multiview, make
 from kernelquilt.metrics import alignment
 
 nan = np.nan
-MECHANISMS = ["per_sample", "mcar", "block", "mnar"]
+MECHANISMS = ["balanced", "per_sample", "mcar", "block", "mnar"]
 
 
 def complete(n, n_views, n_columns=2, seed=0):
@@ -181,6 +183,67 @@ class TestMechanisms:
         again = make_absent(X, ratio, mechanism=mechanism, random_state=seed)
         np.testing.assert_array_equal(made.observed, again.observed)
 
+    @given(
+        n=st.integers(1, 60),
+        n_views=st.integers(1, 9),
+        share=st.floats(0, 1),
+        seed=st.integers(0, 2**32 - 1),
+    )
+    @settings(max_examples=150, deadline=None)
+    def test_balanced_reaches_the_ratio(self, n, n_views, share, seed):
+        ratio = share * (1 - 1 / n_views)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            observed = make_absent(complete(n, n_views), ratio, random_state=seed).observed
+        assert abs((~observed).sum() - ratio * observed.size) <= 0.5 + 1e-6
+        assert np.ptp(observed.sum(axis=1)) <= 1
+
+    def test_balanced_counts_the_views_that_samples_have(self):
+        X = complete(300, 4)
+        before = np.random.default_rng(0).uniform(size=(300, 4)) < 0.8
+        before[:, 0] = before[:, 1] = True
+        X = MultiView([X[name] for name in X.names], before)
+        observed = make_absent(X, 0.4, random_state=0).observed
+        assert observed.sum() == round(0.6 * before.sum())
+
+    def test_balanced_is_per_sample_where_nothing_is_rounded(self):
+        X = complete(30, 5)
+        np.testing.assert_array_equal(
+            make_absent(X, 0.4, random_state=7).observed,
+            make_absent(X, 0.4, mechanism="per_sample", random_state=7).observed,
+        )
+
+    @pytest.mark.parametrize("ratio", [0.1, 0.2, 0.3, 0.4])
+    def test_two_views_on_average_over_samples(self, ratio):
+        observed = make_absent(complete(4000, 2), ratio, random_state=0).observed
+        assert 1 - observed.mean() == pytest.approx(ratio, abs=1e-3)
+        np.testing.assert_allclose(1 - observed.mean(axis=0), ratio, atol=0.03)
+
+    @pytest.mark.parametrize(
+        ("n_views", "ratio", "mechanism", "message"),
+        [
+            (2, 0.2, "per_sample", r"0\.0 % of the views were made absent and not 20\.0 %.*whole"),
+            (2, 0.3, "per_sample", r"50\.0 % .* not 30\.0 %.*'balanced' comes closer"),
+            (3, 0.4, "block", r"33\.3 % .* not 40\.0 %.*'block' takes a whole number"),
+            (2, 0.7, "balanced", r"50\.0 % .* not 70\.0 %: every sample keeps one of its views"),
+            (2, 0.7, "per_sample", r"50\.0 % .* not 70\.0 %: every sample keeps one of its views"),
+            (2, 0.6, "mcar", "not 60.0 %: every sample keeps one of its views"),
+            (1, 0.3, "mnar", r" 0\.0 % of the views were made absent and not 30\.0 %: every"),
+        ],
+    )
+    def test_what_was_reached_is_said(self, n_views, ratio, mechanism, message):
+        with pytest.warns(UserWarning, match=message.lstrip()) as caught:
+            make_absent(complete(500, n_views), ratio, mechanism=mechanism, random_state=0)
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    def test_nothing_is_said_where_the_ratio_is_reached(self, mechanism):
+        for seed in range(20):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                make_absent(complete(60, 10), 0.3, mechanism=mechanism, random_state=seed)
+
     @given(n_views=st.integers(1, 40), ratio=st.floats(0, 1, exclude_max=True))
     @settings(max_examples=80, deadline=None)
     @pytest.mark.parametrize("mechanism", ["per_sample", "block"])
@@ -192,11 +255,11 @@ class TestMechanisms:
         ("n_views", "ratio", "expected"), [(69, 0.5, 35), (10, 0.35, 4), (5, 0.9, 4), (4, 0.1, 0)]
     )
     def test_half_is_rounded_up(self, n_views, ratio, expected):
-        made = make_absent(complete(3, n_views), ratio, random_state=0)
+        made = make_absent(complete(3, n_views), ratio, mechanism="per_sample", random_state=0)
         assert (~made.observed).sum(axis=1).tolist() == [expected] * 3
 
     def test_per_sample_takes_the_smallest_uniforms(self):
-        made = make_absent(complete(20, 5), 0.4, random_state=7)
+        made = make_absent(complete(20, 5), 0.4, mechanism="per_sample", random_state=7)
         uniforms = np.random.RandomState(7).uniform(size=(20, 5))
         third = np.sort(uniforms, axis=1)[:, [2]]
         np.testing.assert_array_equal(made.observed, uniforms >= third)
@@ -245,7 +308,7 @@ class TestMechanisms:
 
     def test_unknown_mechanism(self):
         with pytest.raises(
-            ValueError, match="'mar'; the mechanisms are 'per_sample', 'mcar', 'block', 'mnar'"
+            ValueError, match="'mar'; the mechanisms are 'balanced', 'per_sample', 'mcar', 'block'"
         ):
             make_absent(complete(3, 2), 0.5, mechanism="mar")
 
@@ -276,7 +339,7 @@ class TestContainers:
 
     def test_stack_and_views_get_the_same_mask(self):
         views, stack = complete(30, 4), self.stack()
-        for mechanism in ("per_sample", "mcar", "block"):
+        for mechanism in ("balanced", "per_sample", "mcar", "block"):
             np.testing.assert_array_equal(
                 make_absent(views, 0.4, mechanism=mechanism, random_state=5).observed,
                 make_absent(stack, 0.4, mechanism=mechanism, random_state=5).observed,
@@ -350,7 +413,7 @@ class TestContainers:
 
     def test_result_is_split_by_scikit_learn(self):
         X, y = load_example("wdbc")
-        train, test, _, _ = train_test_split(make_absent(X, 0.3, random_state=0), y, stratify=y)
+        train, test, _, _ = train_test_split(make_absent(X, 1 / 3, random_state=0), y, stratify=y)
         assert (train.observed.sum(axis=1) == 2).all()
         assert (test.observed.sum(axis=1) == 2).all()
 

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelquilt as kq
 from problems import random_kernels
@@ -210,3 +215,82 @@ def test_bad_requests_leave_the_map_alone(views):
         kq.EmpiricalKernelMap(-1.0).fit(kq.KernelStack(K))
     with pytest.raises(ValueError, match="'landmarks' parameter"):
         kq.EmpiricalKernelMap(landmarks="best").fit(kq.KernelStack(K))
+
+
+def test_a_list_gives_features_that_can_be_sliced_and_learned_from():
+    rng = np.random.default_rng(0)
+    blocks, y = [rng.standard_normal((30, 2)), rng.standard_normal((30, 3))], np.arange(30) % 2
+    kernels = np.stack([block @ block.T for block in blocks], axis=2)
+    for features in (
+        kq.EmpiricalKernelMap(kernels="linear").fit_transform(blocks),
+        kq.EmpiricalKernelMap().fit_transform(kernels.tolist()),
+        kq.EmpiricalKernelMap().fit_transform(list(kernels)),
+    ):
+        assert features.index is None
+        assert len(features[:7]) == 7
+        assert (
+            kq.SimpleMKLClassifier(kernels="linear").fit(features, y).predict(features).size == 30
+        )
+
+
+class TestConcatenate:
+    @pytest.mark.parametrize("method", ["exact", "nystroem", "proximity"])
+    def test_the_features_side_by_side(self, views, method):
+        parameters = {"kernels": "gaussian", "method": method, "random_state": 0}
+        apart = kq.EmpiricalKernelMap(**parameters).fit(views[:40])
+        together = kq.EmpiricalKernelMap(**parameters, concatenate=True).fit(views[:40])
+        for rows in (views[:40], views[40:]):
+            expected = apart.transform(rows)
+            found = together.transform(rows)
+            assert type(found) is np.ndarray
+            blocks = [np.nan_to_num(expected[name]) for name in expected.names]
+            np.testing.assert_array_equal(found, np.hstack(blocks))
+
+    def test_names(self, views):
+        ekm = kq.EmpiricalKernelMap(kernels={"a": ["linear", "cosine"], "b": "linear"})
+        ekm.set_params(concatenate=True, n_components=2)
+        names = ekm.fit(views).get_feature_names_out().tolist()
+        assert len(names) == ekm.transform(views).shape[1]
+        assert names == [
+            f"{name}__{number}"
+            for name in ("a__linear", "a__cosine", "b__linear")
+            for number in range(2)
+        ]
+
+    def test_inner_products_are_the_sum_of_zero_filled_kernels(self, views):
+        stack = kq.ViewKernels().fit_transform(views)
+        Z = kq.EmpiricalKernelMap(concatenate=True).fit_transform(stack)
+        np.testing.assert_allclose(Z @ Z.T, stack.gram().sum(axis=0), atol=1e-8)
+
+    @pytest.mark.parametrize("last", [LogisticRegression(), RandomForestClassifier(10)])
+    def test_any_estimator_can_follow(self, views, last):
+        y = (views["a"][:, 0] > 0).astype(int)
+        ekm = kq.EmpiricalKernelMap(kernels="gaussian", method="nystroem", concatenate=True)
+        model = make_pipeline(ekm.set_params(random_state=0), last)
+        assert cross_val_score(model, views, y).shape == (5,)
+        grid = {"empiricalkernelmap__n_components": [3, 10]}
+        assert GridSearchCV(model, grid, cv=3).fit(views, y).predict(views).shape == y.shape
+
+    def test_it_can_follow_a_completer(self, views):
+        y = np.arange(60) % 2
+        steps = kq.ViewKernels(), kq.TransferFill(), kq.EmpiricalKernelMap(concatenate=True)
+        assert make_pipeline(*steps, LogisticRegression()).fit(views, y).predict(views).size == 60
+
+    def test_a_kernel_that_nobody_has(self, views):
+        gone = views.observed & [True, False]
+        X = kq.MultiView({name: views[name] for name in views.names}, gone)[gone[:, 0]]
+        with pytest.warns(UserWarning, match="absent for all"):
+            ekm = kq.EmpiricalKernelMap(kernels="linear", concatenate=True).fit(X)
+        found = ekm.transform(views)
+        assert np.isfinite(found).all()
+        assert not found[:, -1].any()
+
+
+@parametrize_with_checks(
+    [
+        kq.EmpiricalKernelMap(kernels="gaussian", concatenate=True),
+        kq.EmpiricalKernelMap(kernels="gaussian", method="nystroem", concatenate=True),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -469,3 +469,29 @@ def test_blas_limit_is_lifted_after_overlapping_fits():
     assert set(threads()) == {1}
     second.__exit__(None, None, None)
     assert threads() == before
+
+
+@every_classifier
+@pytest.mark.parametrize("weight", [1e-170, 1e155, 5e-324])
+def test_weights_without_measure_are_refused(classifier, weight, two_views):
+    X, y = two_views
+    with pytest.raises(ValueError, match=r"sample weights multiply the penalty.*divide them by"):
+        classifier().fit(X, y, sample_weight=np.full(40, weight))
+
+
+@every_classifier
+@pytest.mark.filterwarnings("ignore:.*need not converge:sklearn.exceptions.ConvergenceWarning")
+def test_a_negligible_weight_is_none(classifier, two_views):
+    X, y = two_views
+    weight = np.ones(40)
+    weight[::7] = 0.0
+    expected = classifier().fit(X, y, sample_weight=weight).decision_function(X)
+    weight[::7] = 1e-170
+    found = classifier().fit(X, y, sample_weight=weight).decision_function(X)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_a_class_of_negligible_weight_is_none(two_views):
+    X, y = two_views
+    with pytest.raises(ValueError, match="at least two classes with positive weight"):
+        kq.SimpleMKLClassifier().fit(X, y, sample_weight=np.where(y == 0, 1.0, 1e-40))

@@ -10,7 +10,7 @@ from kernelquilt.quilt.view_ridge import fit_landmark_ridge, fit_view_ridge
 
 def targets_of(codes, weight=None):
     weight = np.ones(len(codes)) if weight is None else weight
-    return Targets(class_targets(codes, codes.max() + 1), codes, weight, weight)
+    return Targets.of(class_targets(codes, codes.max() + 1), codes, weight)
 
 
 def test_all_samples_as_landmarks_are_the_exact_machine():

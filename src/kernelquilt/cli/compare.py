@@ -13,7 +13,7 @@ from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.own_data.compare import DEFAULT_METHODS, METRICS, comparison_study
 from kernelquilt.experiments.study.sources import UserSource
 
-MECHANISMS = ("mcar", "per_sample", "block", "mnar")
+MECHANISMS = ("mcar", "balanced", "per_sample", "block", "mnar")
 
 
 def _numbers(context: Any, parameter: Any, values: tuple[float, ...]) -> tuple[float, ...]:

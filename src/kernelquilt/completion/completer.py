@@ -11,12 +11,14 @@ in every completed kernel p. Nothing here depends on how such samples are arrang
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from kernelquilt._messages import quoted, warn_all_absent, warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.linalg import block
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.stack_transformer import StackTransformer
 
@@ -42,6 +44,8 @@ class BaseCompleter(StackTransformer):
     """Base of the transformers that complete kernels."""
 
     _empty_get = "the mean of each kernel"
+    # (n, n) arrays that completing takes at a time: for each kernel, and beside
+    _arrays: ClassVar[tuple[float, float]] = (1.0, 3.0)
 
     @abstractmethod
     def _complete(self, K: Kernel, observed: Bools) -> None:
@@ -69,6 +73,10 @@ class BaseCompleter(StackTransformer):
             Similarity of each row with itself, zero where absent; None if it is not known.
         """
 
+    def _arrays_needed(self) -> tuple[float, float]:
+        """Return `_arrays`, or what a parameter makes of them."""
+        return self._arrays
+
     def _empty_weights(self, observed: Bools) -> Floats:
         """Return the weights (M, n) that make the features of samples without any kernel."""
         return np.asarray((observed / observed.sum(axis=0)).T)
@@ -84,6 +92,8 @@ class BaseCompleter(StackTransformer):
                 "nothing can be completed from nothing"
             )
         part = stack if known.all() else stack[known]
+        per_kernel, beside = self._arrays_needed()
+        check_memory(*part.shape, 8 * len(part) ** 2 * (per_kernel * seen.sum() + beside))
         K = np.empty((seen.sum(), len(part), len(part)), dtype=stack.dtype)
         outs = iter(K)
         for kernel, used in zip(part.training_kernels(), seen, strict=True):

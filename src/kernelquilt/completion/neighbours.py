@@ -65,6 +65,7 @@ class KNNFill(BaseCompleter):
     np.True_
     """
 
+    _arrays = (2.5, 4.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **UNIT_DIAGONAL,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],

@@ -212,6 +212,7 @@ class SharedFactorCompletion(BaseCompleter):
     np.True_
     """
 
+    _arrays = (3.0, 5.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Iterations.constraints,
         **UNIT_DIAGONAL,

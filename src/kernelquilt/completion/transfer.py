@@ -103,6 +103,7 @@ class TransferFill(BaseCompleter):
     np.True_
     """
 
+    _arrays = (3.0, 2.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **UNIT_DIAGONAL,
         "eps": [Interval(Real, 0, np.inf, closed="neither")],

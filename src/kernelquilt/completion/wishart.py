@@ -144,6 +144,7 @@ class WishartCompletion(BaseCompleter):
     np.True_
     """
 
+    _arrays = (7.0, 2.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **UNIT_DIAGONAL,
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],

@@ -8,7 +8,7 @@ from numpy.random import RandomState
 from scipy.stats import rankdata
 from sklearn.utils import check_random_state
 
-from kernelquilt._messages import quoted
+from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.data.columns import ViewColumns, has_view_level, is_frame, resolve_columns
 from kernelquilt.data.stack import KernelStack
@@ -21,25 +21,27 @@ def make_absent(
     X: Any,
     ratio: float,
     *,
-    mechanism: str = "per_sample",
+    mechanism: str = "balanced",
     views: ViewColumns = None,
     random_state: int | RandomState | None = None,
 ) -> Any:
     """Make views absent.
 
-    Every sample keeps at least one of the views it has, and what is absent stays absent: the mask
-    is drawn as if the data were complete and then added.
+    Every sample keeps at least one of the views it has, and what is absent stays absent.
 
     Parameters
     ----------
     X : MultiView, KernelStack, or array-like or DataFrame of shape (n_samples, n_features)
         The kernels of a stack count as views.
     ratio : float
-        Fraction of the views to make absent, at least 0 and less than 1.
-    mechanism : {"per_sample", "mcar", "block", "mnar"}, default="per_sample"
-        With V views, and ``ratio * V`` rounded half up:
-
-        - ``"per_sample"``: every sample lacks this number of views, at most V - 1, drawn at random.
+        Fraction of the views that samples have to make absent, at least 0 and less than 1.
+    mechanism : {"balanced", "per_sample", "mcar", "block", "mnar"}, default="balanced"
+        - ``"balanced"``: every sample loses `ratio` times the views it has, drawn at random; where
+          that is no whole number, random samples lose one more than others, so that the fraction
+          over all samples is `ratio`.
+        - ``"per_sample"``: every sample lacks the same number of views, ``ratio * n_views`` rounded
+          half up, drawn at random. These are the masks of the literature. With few views the
+          fraction is another one: of two views, 0.2 makes none absent and 0.3 every second.
         - ``"mcar"``: every view of every sample is absent independently with probability `ratio`.
         - ``"block"``: samples fall at random into a few groups, such as hospitals, and all samples
           of a group lack the same views, in number as with ``"per_sample"``. There are four
@@ -48,8 +50,9 @@ def make_absent(
           sample's own value in the view: its mean standardised feature or, for kernels, its mean
           similarity with the other samples. The mean probability is `ratio`.
 
-        With the independent draws of ``"mcar"`` and ``"mnar"``, keeping one view of every sample
-        leaves fewer absent than `ratio` says when V is small or `ratio` large.
+        All but ``"balanced"`` draw as if the data were complete. A warning says what fraction was
+        reached if it is not `ratio`: because of rounding, or because every sample keeps a view,
+        which leaves fewer absent where there are few views or `ratio` is large.
     views : dict of str to columns or "columns", default=None
         The views of 2-D data, as in `as_views`; needed unless a frame has MultiIndex columns.
     random_state : int, RandomState instance or None, default=None
@@ -64,9 +67,9 @@ def make_absent(
     --------
     >>> from kernelquilt.datasets import load_example, make_absent
     >>> X, _ = load_example("digits")
-    >>> X = make_absent(X, 0.4, random_state=0)
-    >>> X.observed[:6].sum(axis=1)
-    array([3, 3, 3, 3, 3, 3])
+    >>> X = make_absent(X, 0.3, random_state=0)
+    >>> print(X.observed[:6].sum(axis=1), f"{1 - X.observed.mean():.3f}")
+    [3 4 3 3 3 4] 0.300
     """
     if not 0 <= ratio < 1:
         raise ValueError(f"ratio must be at least 0 and less than 1, got {ratio}")
@@ -85,6 +88,7 @@ def make_absent(
         data = as_views(X, views, partial_nan="allow")
     margin = _MECHANISMS[mechanism](check_random_state(random_state), ratio, data)
     observed = data.observed & _kept(margin, data.observed)
+    _warn_unless_reached(mechanism, ratio, data.observed, observed)
     if is_stack:
         return data._with_observed(observed)
     if two_dimensional:
@@ -100,9 +104,41 @@ def _kept(margin: Floats, observed: Bools) -> Bools:
     return kept
 
 
+def _warn_unless_reached(mechanism: str, ratio: float, before: Bools, after: Bools) -> None:
+    """Say what fraction was made absent if it is not `ratio` to whole views and chance."""
+    n_cells = max(int(before.sum()), 1)
+    reached = 1.0 - after.sum() / n_cells
+    exact = mechanism == "balanced" or (before.all() and mechanism in ("per_sample", "block"))
+    chance = 0.5 / n_cells if exact else 3.0 * np.sqrt(ratio * (1.0 - ratio) / n_cells)
+    if abs(reached - ratio) > 0.005 + chance:
+        rounded = mechanism in ("per_sample", "block") and ratio <= 1.0 - 1.0 / before.shape[1]
+        reason = (
+            f"{mechanism!r} takes a whole number of views, the same from every sample, and "
+            "'balanced' comes closer"
+            if rounded
+            else "every sample keeps one of its views"
+        )
+        warn_user(
+            f"{100 * reached:.1f} % of the views were made absent and not {100 * ratio:.1f} %: "
+            f"{reason}"
+        )
+
+
 def _n_absent(ratio: float, n_views: int) -> int:
     # 1e-9 because 0.35 * 10 + 0.5 must not fall short of 4 by rounding
     return min(int(np.floor(ratio * n_views + 0.5 + 1e-9)), n_views - 1)
+
+
+def _balanced(rng: RandomState, ratio: float, data: Any) -> Floats:
+    """Round the numbers of views that samples lose up or down so that their sum is rounded."""
+    draws = np.where(data.observed, rng.uniform(size=data.shape), np.inf)
+    having = data.observed.sum(axis=1)
+    wanted = np.clip(ratio * having, 0, np.maximum(having - 1, 0))
+    lost = np.floor(wanted + 1e-9)
+    rest = np.maximum(wanted - lost, 0.0)
+    order = rng.permutation(len(rest))
+    lost[order] += np.diff(np.floor(np.cumsum(rest[order]) + 0.5 + 1e-9), prepend=0.0)
+    return np.asarray(draws.argsort(axis=1).argsort(axis=1) - lost[:, None])
 
 
 def _per_sample(rng: RandomState, ratio: float, data: Any) -> Floats:
@@ -134,6 +170,7 @@ def _mnar(rng: RandomState, ratio: float, data: Any) -> Floats:
 
 
 _MECHANISMS: dict[str, Callable[[RandomState, float, Any], Floats]] = {
+    "balanced": _balanced,
     "per_sample": _per_sample,
     "mcar": _mcar,
     "block": _block,

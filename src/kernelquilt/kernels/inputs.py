@@ -14,6 +14,7 @@ import numpy as np
 
 from kernelquilt._messages import quoted, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
 from kernelquilt.data.validation import LEARNED, validate_views
 from kernelquilt.data.views import MultiView
@@ -21,6 +22,10 @@ from kernelquilt.kernels.view_kernels import ViewKernels, kernels_of_views
 
 Samples = MultiView | KernelStack
 
+NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum
+MANY_SAMPLES = (
+    "LateFusionClassifier is made for many samples; kernels of float32 take half of the memory; "
+)
 PART_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
 
@@ -51,9 +56,33 @@ class KernelInput(ABC):
             vars(estimator).pop(name, None)
         vars(estimator).update(self._learned, input_=self, kernel_names_=self.names)
 
+    def training_gram(
+        self, data: Samples, *, beside: float, instead: str = MANY_SAMPLES
+    ) -> tuple[Numbers, Bools]:
+        """Return the kernels of the training samples if the memory suffices for what comes next.
+
+        Parameters
+        ----------
+        data : MultiView or KernelStack of n samples
+        beside : float
+            How many (n, n) arrays of float64 will be needed beside the kernels.
+        instead : str
+            As in `check_memory`.
+
+        Returns
+        -------
+        K : ndarray of shape (M, n, n)
+            Zero where absent.
+        observed : ndarray of bool of shape (n, M)
+        """
+        n, M = self.observed.shape
+        size = data.dtype.itemsize if isinstance(data, KernelStack) else 8
+        check_memory(n, M, n**2 * (size * M + 8 * beside), instead=instead)
+        return self._gram(data)
+
     @abstractmethod
-    def training_gram(self, data: Samples) -> tuple[Numbers, Bools]:
-        """Return the kernels (M, n, n) of the training samples, zero where absent, and the mask."""
+    def _gram(self, data: Any) -> tuple[Numbers, Bools]:
+        """Return what `training_gram` does."""
 
     @abstractmethod
     def rows(self, estimator: Any, X: Any) -> Samples:
@@ -110,7 +139,7 @@ class _StackInput(KernelInput):
         self.training: TrainingRows = stack.training_rows
         self.names, self.observed = stack.names, stack.observed
 
-    def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
+    def _gram(self, data: Any) -> tuple[Numbers, Bools]:
         return data.training_gram()
 
     def rows(self, estimator: Any, X: Any) -> KernelStack:
@@ -153,7 +182,7 @@ class _ViewInput(KernelInput):
         """The training samples."""
         return self.view_kernels.training_views_
 
-    def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
+    def _gram(self, data: Any) -> tuple[Numbers, Bools]:
         return self.view_kernels._training_stack().training_gram()
 
     def rows(self, estimator: Any, X: Any) -> MultiView:
@@ -212,7 +241,7 @@ def fit_input(
     estimator : estimator
     data : MultiView or KernelStack of n samples
     weight : ndarray of shape (n,) or None
-        Weights of the samples in the statistics of the kernels.
+        Weights of the samples in the statistics of the kernels; their scale does not matter.
     kernels : as in `ViewKernels`, default=None
         By default those of the estimator.
 
@@ -222,7 +251,13 @@ def fit_input(
     """
     if isinstance(data, KernelStack):
         return _StackInput(estimator, data)
+    weight = weight if weight is None else weight / weight.max()
     return _ViewInput(estimator, data, estimator.kernels if kernels is None else kernels, weight)
+
+
+def without_negligible(weight: Floats) -> Floats:
+    """Return sample weights (n,), zero where they are too small to make a difference."""
+    return np.where(weight < NEGLIGIBLE * weight.max(), 0.0, weight)
 
 
 def count_kernels(data: Samples, kernels: Any) -> int:

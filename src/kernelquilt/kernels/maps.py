@@ -35,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import unchanged_on_error, warn_user
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.stack import KernelStack, as_stack
 from kernelquilt.data.views import MultiView
@@ -42,6 +43,7 @@ from kernelquilt.kernels.inputs import Samples, check_samples, fit_input
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel, training_kernels
 
 DEFAULT_LANDMARKS = 100
+_ON_LANDMARKS = "method='nystroem' works on n_components landmarks; "
 
 
 class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -50,6 +52,9 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
     Each kernel becomes a view; a sample that lacks the kernel lacks the view. Linear methods on
     the features are then kernel methods. With ``method="nystroem"`` and `kernels` given, no kernel
     between all samples is ever computed, which is the way to many thousands of samples.
+
+    With ``concatenate=True`` the features of all kernels stand side by side in one 2-D array, so
+    that any estimator of scikit-learn, or a survival model, can follow in a `Pipeline`.
 
     Parameters
     ----------
@@ -71,6 +76,8 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Kernels of the views, as in `ViewKernels`; None if the samples are given as kernels.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    concatenate : bool, default=False
+        Whether to return one 2-D array, zero where a kernel is absent, instead of a `MultiView`.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
 
@@ -93,6 +100,8 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
     >>> features = EmpiricalKernelMap(kernels="linear").fit_transform(X)
     >>> bool(np.allclose(features["X__linear"] @ features["X__linear"].T, X @ X.T))
     True
+    >>> EmpiricalKernelMap(kernels="linear", concatenate=True).fit_transform(X).shape
+    (3, 2)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -102,6 +111,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         "landmarks": [StrOptions({"uniform", "kmeans", "pivoted_cholesky"})],
         "kernels": "no_validation",
         "views": "no_validation",
+        "concatenate": ["boolean"],
         "random_state": ["random_state"],
     }
 
@@ -114,6 +124,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         landmarks: str = "uniform",
         kernels: Any = None,
         views: Any = None,
+        concatenate: bool = False,
         random_state: Any = None,
     ) -> None:
         self.rank_tol = rank_tol
@@ -122,6 +133,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         self.landmarks = landmarks
         self.kernels = kernels
         self.views = views
+        self.concatenate = concatenate
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "EmpiricalKernelMap":
@@ -147,13 +159,16 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             held = fit_input(self, data, None)
             for kernel, rows in training_kernels(held, data):
                 chosen = self._choose(kernel, rng)
+                arrays = len(held.names) + (0 if self.method == "proximity" else 5)
+                needed = 8 * len(chosen) ** 2 * arrays
+                check_memory(len(chosen), len(held.names), needed, instead=_ON_LANDMARKS)
                 self.maps_.append(self._map(kernel, chosen))
                 self.landmarks_.append(rows[chosen])
             held.describe(self)
             self.columns_ = held.keep_only(self.landmarks_)
         return self
 
-    def transform(self, X: Any) -> MultiView:
+    def transform(self, X: Any) -> Any:
         """Map samples.
 
         Parameters
@@ -165,7 +180,8 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Returns
         -------
         features : MultiView of n_rows samples and M views
-            Absent where the kernel is.
+            Absent where the kernel is. With `concatenate`, an ndarray of shape (n_rows,
+            n_features), zero where a kernel is absent.
         """
         check_is_fitted(self, "maps_")
         with single_threaded_blas():
@@ -173,14 +189,38 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             trained = np.array([len(rows) > 0 for rows in self.landmarks_])
             observed = np.asarray(self.input_.observed_of(data) & trained)
             blocks = {}
+            absent = 0.0 if self.concatenate else np.nan
             for m, name in enumerate(self.kernel_names_):
-                block = np.full((len(observed), self.maps_[m].shape[1]), np.nan)
+                block = np.full((len(observed), self.maps_[m].shape[1]), absent)
                 having = np.flatnonzero(observed[:, m])
                 if len(having):
                     rows = self.input_.narrowed(data, m)[having]
                     block[having] = self.input_.between(rows, m, self.columns_[m]) @ self.maps_[m]
                 blocks[name] = block
+        if self.concatenate:
+            return np.hstack(list(blocks.values()))
         return MultiView._build(blocks, observed, getattr(data, "index", None))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the features, those of all kernels one after the other.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of str of shape (n_features,)
+            Such as ``mri__gaussian_1__0``: view, kernel, number.
+        """
+        check_is_fitted(self, "maps_")
+        names = [
+            f"{name}__{number}"
+            for name, each in zip(self.kernel_names_, self.maps_, strict=True)
+            for number in range(each.shape[1])
+        ]
+        return np.array(names, dtype=object)
 
     def _check_training_data(self, X: Any) -> Samples:
         if self.kernels is None:

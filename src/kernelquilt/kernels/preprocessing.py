@@ -7,6 +7,7 @@ import numpy as np
 
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.centring import Centring
 from kernelquilt.kernels.stack_transformer import StackTransformer
@@ -37,6 +38,7 @@ class _KernelByKernel(StackTransformer):
                 self._transform_kernel(m, kernel, kernel.diagonal().copy(), stack, out[m])
 
     def _fit_transform(self, stack: KernelStack) -> KernelStack:
+        check_memory(*stack.shape, len(stack) ** 2 * (stack.dtype.itemsize * len(stack.names) + 24))
         K = np.empty((len(stack.names), len(stack), len(stack)), dtype=stack.dtype)
         self._fit(stack, K)
         return KernelStack._computed(K, stack.observed, stack.names, square=True)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.columns import ViewColumns
 from kernelquilt.data.gram import check_finite
 from kernelquilt.data.stack import KernelStack
@@ -33,6 +34,7 @@ _OWN_KERNELS = {
     "latent_semantic": LatentSemantic,
 }
 _DIAGONAL_BLOCK = 64
+_FOR_MANY_SAMPLES = "dtype=np.float32 takes half; EmpiricalKernelMap is made for many samples; "
 _REMEDY = "scale the columns of the view, or choose another kernel"
 
 
@@ -310,6 +312,8 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
 
     def _stacked(self, data: MultiView) -> Kernel:
         shape = len(self.kernels_), len(data), len(self.training_views_)
+        n_bytes = np.prod(shape, dtype=np.float64) * np.dtype(self.dtype).itemsize
+        check_memory(max(shape[1:]), len(self.kernels_), n_bytes, instead=_FOR_MANY_SAMPLES)
         K = np.zeros(shape, dtype=self.dtype)
         for _ in self._filled(data, range(len(K)), K):
             pass

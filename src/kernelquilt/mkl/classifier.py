@@ -35,15 +35,19 @@ from kernelquilt.kernels.inputs import (
     check_samples,
     fit_input,
     input_tags,
+    without_negligible,
 )
 from kernelquilt.mkl.multiclass import (
     BinaryProblem,
     Prepared,
+    active_classes,
+    class_scores,
     gathered,
     signs_of,
     svm_at_weights,
-    votes_of,
 )
+
+LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 
 
 class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -91,7 +95,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         y : array-like of shape (n,)
             Class labels.
         sample_weight : array-like of shape (n,), default=None
-            Factors on the penalty of each sample.
+            Factors on the penalty of each sample. A class without samples of positive weight that
+            have a view takes no part: it is among `classes_`, but is never predicted.
 
         Returns
         -------
@@ -109,6 +114,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Check the data and compute the kernels."""
         data = check_samples(self, X)
         labels = check_labels(self, data, y, sample_weight)
+        labels = labels._replace(weight=_moderate(labels.weight))
+        labels.check_two_classes(self)
         held = self._fit_input(data, labels.weight)
         K, observed = self._training_gram(held, data)
         labels = labels.without_empty(self, observed)
@@ -120,7 +127,12 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _training_gram(self, held: KernelInput, data: Samples) -> tuple[Numbers, Bools]:
         """Return the kernels (M, n, n) that the solver needs, and the mask (n, M)."""
-        return held.training_gram(data)
+        return held.training_gram(data, beside=self._arrays_beside(len(held.names)))
+
+    @staticmethod
+    def _arrays_beside(n_kernels: int) -> float:
+        """Return how many (n, n) arrays a fit holds at a time beside the kernels."""
+        return 2.0
 
     def _extra(self, held: KernelInput, data: Samples, K: Numbers, weight: Floats) -> Any:
         """Return what the solver needs of the samples beside their kernels."""
@@ -130,11 +142,12 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Keep what prediction needs of the training data."""
         data.input.describe(self)
         self.classes_ = data.labels.classes
+        self._active_classes = active_classes(data.labels)
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
         """Solve the binary problems, each from its start, and return what gave the weights."""
         labels = data.labels
-        signs = list(signs_of(labels.codes, len(labels.classes), self.multi_class))
+        signs = list(signs_of(labels, self.multi_class))
         if len(signs) > 1 and self.weights == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
@@ -199,7 +212,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
             scores = np.concatenate([self._scores(part) for part in parts])
         if n_classes == 2:
             return scores[:, 0]
-        return scores if self.multi_class == "ovr" else votes_of(scores, n_classes)
+        return class_scores(scores, self._active_classes, n_classes, self.multi_class)
 
     def predict(self, X: Any) -> Array:
         """Return the class of samples.
@@ -294,3 +307,14 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
+
+
+def _moderate(weight: Floats) -> Floats:
+    """Return sample weights, zero where negligible, after checking that penalties can be made."""
+    largest = float(weight.max())
+    if not 1.0 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample weights multiply the penalty, and the largest of {len(weight)} is {largest:g};"
+            " divide them by their mean, so that the penalty means what it does without weights"
+        )
+    return without_negligible(weight)

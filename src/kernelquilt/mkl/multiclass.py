@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,27 +87,48 @@ def gathered(solutions: Sequence[Solution], name: str) -> Any:
     return values[0] if len(solutions) == 1 else values
 
 
-def signs_of(codes: Indices, n_classes: int, multi_class: str) -> Iterator[Floats]:
-    """Yield the labels of each binary problem: -1, +1, and 0 for samples that take no part."""
+def signs_of(labels: Labels, multi_class: str) -> Iterator[Floats]:
+    """Yield the labels of each binary problem: -1, +1, and 0 for samples that take no part.
+
+    One against one, a class without samples that take part is in no problem.
+    """
+    codes, n_classes = labels.codes, len(labels.classes)
     if n_classes == 2:
         yield np.where(codes == 1, 1.0, -1.0)
     elif multi_class == "ovr":
         for positive in range(n_classes):
             yield np.where(codes == positive, 1.0, -1.0)
     else:
-        for negative, positive in _pairs(n_classes):
+        for negative, positive in _pairs(active_classes(labels)):
             yield np.where(codes == positive, 1.0, np.where(codes == negative, -1.0, 0.0))
 
 
-def _pairs(n_classes: int) -> list[tuple[int, int]]:
-    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+def active_classes(labels: Labels) -> Indices:
+    """Return the positions of the classes of which samples take part in the fit."""
+    return np.unique(labels.codes[labels.weight > 0])
 
 
-def votes_of(scores: Floats, n_classes: int) -> Floats:
+def _pairs(active: Indices) -> list[tuple[int, int]]:
+    return list(combinations(active.tolist(), 2))
+
+
+def class_scores(scores: Floats, active: Indices, n_classes: int, multi_class: str) -> Floats:
+    """Return the scores of classes (n_rows, n_classes) from those of the binary problems.
+
+    Those of classes that took no part are below all others, so that these are never predicted.
+    """
+    if multi_class == "ovo":
+        scores = _votes_of(scores, active, n_classes)
+    idle = np.setdiff1d(np.arange(n_classes), active)
+    scores[:, idle] = scores[:, active].min(axis=1, keepdims=True) - 1.0
+    return scores
+
+
+def _votes_of(scores: Floats, active: Indices, n_classes: int) -> Floats:
     """Return one-vs-one votes (n_rows, n_classes), ties broken by the sum of the scores."""
     votes = np.zeros((len(scores), n_classes))
     confidence = np.zeros((len(scores), n_classes))
-    for score, (negative, positive) in zip(scores.T, _pairs(n_classes), strict=True):
+    for score, (negative, positive) in zip(scores.T, _pairs(active), strict=True):
         votes[:, positive] += score > 0
         votes[:, negative] += score <= 0
         confidence[:, positive] += score

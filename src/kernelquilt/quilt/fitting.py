@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.completion.transfer import TransferFill
+from kernelquilt.core.memory import check_memory
 from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels, fit_input
 from kernelquilt.quilt.model import Quilt, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
@@ -102,9 +103,11 @@ def fit_to_samples(
     targets : Targets
     """
     n_kernels = count_kernels(data, estimator.kernels)
-    _check_memory(n_kernels, int(np.count_nonzero(targets.copies)), estimator.max_memory, instead)
+    n = int(np.count_nonzero(targets.copies))
+    needed = 8 * n**2 * (9 * n_kernels + 6)
+    check_memory(n, n_kernels, needed, max_memory=estimator.max_memory, instead=instead)
     held = fit_input(estimator, data, targets.copies)
-    K, observed = held.training_gram(data)
+    K, observed = held.training_gram(data, beside=0.0, instead=instead)
     counts = observed[targets.copies > 0].sum(axis=0)
     used = usable_views(type(estimator).__name__, held.names, counts)
     kernels = np.flatnonzero(used)
@@ -153,15 +156,6 @@ def store_attributes(
     if transfer is not None:
         estimator.view_transfer_[np.ix_(used, used)] = transfer
     np.fill_diagonal(estimator.view_transfer_, 1.0)
-
-
-def _check_memory(n_kernels: int, n: int, max_memory: float, instead: str) -> None:
-    needed = 8 * n**2 * (9 * n_kernels + 6) / 2**30
-    if needed > max_memory:
-        raise ValueError(
-            f"{n_kernels} kernels of {n} samples need about {needed:.2g} GiB, above "
-            f"max_memory={max_memory:g}; {instead}use fewer samples or kernels, or raise max_memory"
-        )
 
 
 def _constant_diagonals(K: Numbers, observed: Bools) -> Floats:

@@ -37,6 +37,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Floats, Indices
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
@@ -140,6 +141,9 @@ class LateFusionClassifier(BaseRidgeClassifier):
         having = [np.flatnonzero(o & (targets.copies > 0)) for o in held.observed.T]
         counts = np.array([len(rows) for rows in having])
         used = usable_views(type(self).__name__, self.kernel_names_, counts)
+        most = min(counts.max(), self.n_landmarks)
+        needed = 8 * most * (7 * most + 3 * counts.max())
+        check_memory(counts.max(), 1, needed, instead="lower n_landmarks; ")
         landmarks = [
             np.sort(rng.choice(len(rows), self.n_landmarks, replace=False))
             if len(rows) > self.n_landmarks

@@ -93,7 +93,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         y : array-like of shape (n,)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            Weight of each sample in losses and means, as in `QuiltClassifier`.
+            Weight of each sample in losses and means, of which only ratios count, as in
+            `QuiltClassifier`.
 
         Returns
         -------
@@ -109,11 +110,12 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
                     f"{type(self).__name__} needs at least {LEAST_SAMPLES} samples with a view and "
                     f"positive weight, got n_samples={np.count_nonzero(copies)}"
                 )
+            copies = copies / copies.max()
             self.mean_ = float(np.average(y, weights=copies))
             spread = float(np.sqrt(np.average(np.square(y - self.mean_), weights=copies)))
             self.scale_ = spread if spread > 1e-12 * abs(self.mean_) else 1.0
             Y = ((y - self.mean_) / self.scale_)[:, None]
-            targets = Targets(Y, np.zeros(len(y), np.intp), copies, copies)
+            targets = Targets.of(Y, np.zeros(len(y), np.intp), copies)
             with naming_indefinite(self, data):
                 fitted, part = fit_to_samples(self, data, targets)
             loo = fitted.quilt.early_loo, fitted.quilt.late_loo

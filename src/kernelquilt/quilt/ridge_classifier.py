@@ -21,7 +21,11 @@ from kernelquilt.kernels.inputs import (
     check_samples,
     input_tags,
     naming_indefinite,
+    without_negligible,
 )
+
+MOST_COPIES = 1e6  # more stand for importance
+WHOLE = 1e-9  # from a whole number that rounding may take a number of copies
 
 
 class Targets(NamedTuple):
@@ -35,6 +39,8 @@ class Targets(NamedTuple):
         Position of the class of each sample; zero in regression.
     copies : ndarray of shape (n,)
         As how many copies each sample counts in means, 0 for those left out.
+    held_out : ndarray of shape (n,)
+        Share of the weight that leave-one-out scores leave out.
     weight : ndarray of shape (n,)
         Weight in the losses: `copies`, times the weight of the class.
     """
@@ -42,16 +48,49 @@ class Targets(NamedTuple):
     Y: Floats
     codes: Indices
     copies: Floats
+    held_out: Floats
     weight: Floats
 
-    @property
-    def held_out(self) -> Floats:
-        """Share of the weight that leave-one-out scores leave out, one copy; shape (n,)."""
-        return 1.0 / np.maximum(self.copies, 1.0)
+    @classmethod
+    def of(cls, Y: Floats, codes: Indices, weight: Floats, factors: Any = 1.0) -> "Targets":
+        """Return the targets of samples with weights (n,) and factors (n,) of their classes.
+
+        Neither the scale of the weights nor that of the factors makes a difference.
+        """
+        copies, held_out = count_copies(weight)
+        weighted = factors * copies
+        return cls(Y, codes, copies, held_out, weighted * (copies.sum() / weighted.sum()))
 
     def part(self, rows: Any) -> "Targets":
         """Return the targets of some samples."""
         return Targets(*(array[rows] for array in self))
+
+
+def count_copies(weight: Floats) -> tuple[Floats, Floats]:
+    """Return as how many copies samples count, and which share of them one leaves out.
+
+    Only ratios of weights mean something. If all are multiples of the smallest positive one, they
+    are numbers of copies, and one copy is left out. Otherwise they say how important samples are:
+    their mean is made one, and a sample is left out as a whole.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n,)
+        Not negative, some of them positive.
+
+    Returns
+    -------
+    copies, held_out : ndarrays of shape (n,)
+        The same for all multiples of `weight`.
+    """
+    weight = without_negligible(weight / weight.max())
+    used = weight[weight > 0]
+    if MOST_COPIES * used.min() >= 1.0:
+        multiples = weight / used.min()
+        copies = multiples.round()
+        if np.abs(multiples - copies).max() <= WHOLE:
+            return copies, 1.0 / np.maximum(copies, 1.0)
+    return weight / used.mean(), np.ones(len(weight))
 
 
 def class_targets(codes: Indices, n_classes: int) -> Floats:
@@ -88,8 +127,11 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         y : array-like of shape (n,)
             Class labels.
         sample_weight : array-like of shape (n,), default=None
-            Weight of each sample in losses and means. A weight of k counts like k copies, of which
-            leave-one-out scores leave out one; a weight below 1 is left out as a whole.
+            Weight of each sample in losses and means. Only ratios count: all weights times a
+            constant give the same model. Weights that are multiples of the smallest positive one
+            are numbers of copies, of which leave-one-out scores leave out one: then a weight of k
+            is the same as k repetitions, if some sample has a weight of 1. With other weights,
+            leave-one-out scores leave a sample out as a whole.
 
         Returns
         -------
@@ -100,11 +142,11 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         with unchanged_on_error(self), single_threaded_blas():
             data = check_samples(self, X)
             labels = check_labels(self, data, y, sample_weight).without_empty(self, data.observed)
-            self.classes_, codes, copies = labels
+            self.classes_, codes, weight = labels
             Y = class_targets(codes, len(self.classes_))
-            weight = labels.factors(self.class_weight) * copies
+            targets = Targets.of(Y, codes, weight, labels.factors(self.class_weight))
             with naming_indefinite(self, data):
-                self._learn(data, Targets(Y, codes, copies, weight))
+                self._learn(data, targets)
         return self
 
     def decision_function(self, X: Any) -> Floats:

@@ -173,6 +173,7 @@ class AuxiliaryEMCompletion(BaseCompleter):
     np.True_
     """
 
+    _arrays = (3.0, 6.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Iterations.constraints,
         **UNIT_DIAGONAL,

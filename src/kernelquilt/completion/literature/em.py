@@ -158,6 +158,7 @@ class EMFill(BaseCompleter):
     np.True_
     """
 
+    _arrays = (3.5, 4.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Iterations.constraints,
         "ridge": [Interval(Real, 0, np.inf, closed="neither")],

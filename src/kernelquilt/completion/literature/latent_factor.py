@@ -255,6 +255,7 @@ class LatentFactorCompletion(BaseCompleter):
     np.True_
     """
 
+    _arrays = (3.0, 5.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Iterations.constraints,
         "rank": [Interval(Integral, 1, None, closed="left")],

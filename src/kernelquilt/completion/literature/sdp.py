@@ -239,6 +239,7 @@ class SDPCompletion(BaseCompleter):
     np.True_
     """
 
+    _arrays = (12.5, 2.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Iterations.constraints,
         "lam1": [Interval(Real, 0, np.inf, closed="left")],

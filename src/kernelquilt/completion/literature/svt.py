@@ -177,6 +177,7 @@ class SVTFill(BaseCompleter):
     np.True_
     """
 
+    _arrays = (6.0, 2.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Iterations.constraints,
         "tau": [Interval(Real, 0, np.inf, closed="neither"), StrOptions({"auto"})],

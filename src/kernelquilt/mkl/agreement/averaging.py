@@ -83,6 +83,10 @@ class ViewAverageClassifier(BaseMKLClassifier):
     _same_weights_for_all = False
     _parameter_constraints = CONSTRAINTS
 
+    @staticmethod
+    def _arrays_beside(n_kernels: int) -> float:
+        return n_kernels**2 + 3.0 * n_kernels + 3.0
+
     def _penalties(self, data: Prepared) -> Floats:
         return sample_penalties(self, data)
 

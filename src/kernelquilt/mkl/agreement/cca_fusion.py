@@ -9,12 +9,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import quoted, unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats
+from kernelquilt.core.memory import check_memory
 from kernelquilt.data.labels import check_labels, classes_of, weights_of_seen
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import check_samples, fit_input, input_tags
+from kernelquilt.kernels.inputs import check_samples, count_kernels, fit_input, input_tags
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.nmcca import NmCCA
+from kernelquilt.mkl.multiclass import class_scores
 
 
 class CCAFusion(ClassifierMixin, BaseEstimator):
@@ -117,6 +119,8 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
                 self.input_.keep_only([])
             else:
                 of_views = isinstance(data, MultiView)
+                n_kernels = count_kernels(data, self.kernels)
+                check_memory(len(data), n_kernels, 8 * len(data) ** 2 * (4 * n_kernels + 3))
                 self.map_ = EmpiricalKernelMap(kernels=self.kernels if of_views else None).fit(data)
                 self.input_ = self.map_.input_
             features = self._features(data)
@@ -132,7 +136,8 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
                     f"none of the {len(features.names)} views {quoted(features.names)} is "
                     f"observed for samples of two classes, among {len(data)} samples"
                 )
-            self.class_prior_ = np.bincount(codes) / len(codes)
+            seen = codes[weight > 0]
+            self.class_prior_ = np.bincount(seen, minlength=len(self.classes_)) / len(seen)
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -155,6 +160,7 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
         n_classes = len(self.classes_)
         if self.fusion == "concatenate":
             scores = self._class_scores(self.estimators_["all"], blocks["all"][0])
+            scores = class_scores(scores, np.flatnonzero(self.class_prior_), n_classes, "ovr")
         else:
             scores = self._votes(blocks, len(data))
         return scores[:, 1] - scores[:, 0] if n_classes == 2 else scores

@@ -219,6 +219,10 @@ class MHKSClassifier(BaseMKLClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @staticmethod
+    def _arrays_beside(n_kernels: int) -> float:
+        return n_kernels + 5.0
+
     def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         return self._by_newton(problem, 0.0, options)
 

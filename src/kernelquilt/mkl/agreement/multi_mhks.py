@@ -175,6 +175,10 @@ class MultiKernelMHKSClassifier(MHKSClassifier):
         self.init = init
         self.rho = rho
 
+    @staticmethod
+    def _arrays_beside(n_kernels: int) -> float:
+        return 2.0 * n_kernels + 5.0
+
     def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         if self.solver == "joint":
             return self._by_newton(problem, self.lam, options)

@@ -274,6 +274,10 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    @staticmethod
+    def _arrays_beside(n_kernels: int) -> float:
+        return 3.0
+
     def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         arrays: dict[str, Any] = {
             "K": problem.K,

@@ -382,6 +382,10 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    @staticmethod
+    def _arrays_beside(n_kernels: int) -> float:
+        return n_kernels + 2.0
+
     def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         # a start from another fit would change the duals within `tol`, and with them switches
         return solve_sample_adaptive_mkl(

@@ -72,6 +72,10 @@ _CONSTRAINTS: dict[str, Any] = {
 }
 
 
+def _arrays_needed(n_basis: int | None) -> tuple[float, float]:
+    return (18.0 if n_basis is None else 8.0), 2.0
+
+
 def _complete(
     completer: Any, K: Kernel, observed: Bools, n_basis: int | None, mixed: bool, **problem: Any
 ) -> None:
@@ -224,6 +228,9 @@ class EmbeddingCompletion(BaseCompleter):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _arrays_needed(self) -> tuple[float, float]:
+        return _arrays_needed(self.n_basis)
+
     def _complete(self, K: Kernel, observed: Bools) -> None:
         if self.sharing == "homogeneous" and self.predict == "between":
             raise ValueError(
@@ -318,6 +325,9 @@ class ApproximationCompletion(BaseCompleter):
         self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
+
+    def _arrays_needed(self) -> tuple[float, float]:
+        return _arrays_needed(self.n_basis)
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
         _complete(self, K, observed, self.n_basis, mixed=False, lam2=self.lam2, coupling="kernels")

@@ -1,0 +1,201 @@
+"""What would not fit into memory is refused before it is made."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import kernelquilt as kq
+from kernelquilt.core import memory
+from kernelquilt.core.memory import VARIABLE, check_memory, memory_limit
+
+CLASSIFIERS = [
+    kq.mkl.UniformMKLClassifier,
+    kq.ObservedFractionMKLClassifier,
+    kq.SimpleMKLClassifier,
+    kq.LpMKLClassifier,
+    kq.mkl.MatrixNormMKLClassifier,
+    kq.ConvexAbsentMKLClassifier,
+    kq.mkl.IterativeAbsentMKLClassifier,
+    kq.mkl.PenalizedAbsentMKLClassifier,
+    kq.mkl.MaxMarginAbsentClassifier,
+    kq.mkl.LocalizedMKLClassifier,
+    kq.mkl.SampleAdaptiveMKLClassifier,
+    kq.mkl.MHKSClassifier,
+    kq.mkl.MultiKernelMHKSClassifier,
+    kq.mkl.MultiViewSVMClassifier,
+    kq.mkl.SVM2KClassifier,
+    kq.mkl.CCAFusion,
+    kq.quilt.LpMKLRidgeClassifier,
+]
+COMPLETERS = [
+    kq.completion.ZeroFill,
+    kq.completion.MeanFill,
+    kq.completion.KNNFill,
+    kq.TransferFill,
+    kq.WishartCompletion,
+    kq.completion.SharedFactorCompletion,
+    kq.completion.EMFill,
+    kq.completion.SVTFill,
+    kq.completion.SDPCompletion,
+    kq.completion.LatentFactorCompletion,
+    kq.completion.EmbeddingCompletion,
+    kq.completion.ApproximationCompletion,
+]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+
+def data(n=60, n_views=2):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    X = kq.MultiView([rng.standard_normal((n, 3)) + y[:, None] for _ in range(n_views)])
+    return kq.datasets.make_absent(X, 0.2, random_state=0), y
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "1e-6")
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize(
+    "classifier", [*CLASSIFIERS, kq.LateFusionClassifier, kq.EmpiricalKernelMap]
+)
+@pytest.mark.parametrize("kind", ["views", "stack"])
+def test_every_estimator_refuses(classifier, kind):
+    X, y = data()
+    parameters = {"kernels": "gaussian"} if classifier is kq.EmpiricalKernelMap else {}
+    if kind == "stack":
+        views, parameters = X, {}
+        X = kq.KernelStack(np.array([np.eye(60), np.eye(60)]), views.observed)
+    model = classifier(**parameters)
+    message = r"kernels of \d+ samples need about .* GiB, above the limit of 1e-06 GiB"
+    with pytest.raises(ValueError, match=message) as caught:
+        model.fit(X, y)
+    assert f"environment variable {VARIABLE}" in str(caught.value)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        *COMPLETERS,
+        kq.completion.AuxiliaryEMCompletion,
+        kq.CentreKernels,
+        kq.ScaleKernels,
+    ],
+)
+def test_every_transformer_of_stacks_refuses(transformer):
+    stack = kq.KernelStack(np.array([np.eye(60), np.eye(60)]), data()[0].observed)
+    with pytest.raises(ValueError, match="2 kernels of 60 samples need about"):
+        transformer().fit_transform(stack)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_view_kernels_refuse():
+    X, _ = data()
+    with pytest.raises(ValueError, match=r"2 kernels of 60 samples.*float32"):
+        kq.ViewKernels().fit_transform(X)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_parameter_outranks_the_limit_of_the_package():
+    X, y = data()
+    with pytest.raises(ValueError, match=r"above max_memory=1e-05; .*or raise max_memory"):
+        kq.QuiltClassifier(max_memory=1e-5).fit(X, y)
+
+
+def test_many_samples_are_refused_at_once(monkeypatch):
+    """The kernels of 100 000 samples are not even begun."""
+    monkeypatch.setenv(VARIABLE, "12")
+    X, y = np.zeros((100_000, 2)), np.arange(100_000) % 2
+    views = {"a": [0], "b": [1]}
+    for classifier in (kq.SimpleMKLClassifier, kq.quilt.LpMKLRidgeClassifier):
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=r"2 kernels of 100000 samples.*LateFusionClassifier"):
+            classifier(views=views, kernels="linear").fit(X, y)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+        tracemalloc.stop()
+
+
+def test_18000_samples_of_four_views_need_more_than_half_of_24_gib(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "12")
+    X, y = np.zeros((18_000, 4)), np.arange(18_000) % 2
+    for classifier in (kq.SimpleMKLClassifier, kq.quilt.LpMKLRidgeClassifier):
+        with pytest.raises(ValueError, match="4 kernels of 18000 samples need about"):
+            classifier(views="columns", kernels="linear").fit(X, y)
+
+
+def test_float32_counts_half(monkeypatch):
+    seen = {}
+    for dtype in (np.float32, np.float64):
+        monkeypatch.setattr(
+            "kernelquilt.kernels.inputs.check_memory",
+            lambda n, m, n_bytes, dtype=dtype, **_: seen.update({dtype: n_bytes}),
+        )
+        stack = kq.KernelStack(np.array([np.eye(60)] * 10, dtype=dtype))
+        kq.mkl.UniformMKLClassifier().fit(stack, np.arange(60) % 2)
+    assert seen == {np.float32: 60**2 * 56, np.float64: 60**2 * 96}
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS + COMPLETERS)
+def test_estimates_are_about_what_is_taken(estimator, monkeypatch):
+    """The estimate is at least what a fit takes, and not many times as much."""
+    X, y = data(260, 2 if estimator is kq.mkl.SVM2KClassifier else 4)
+    if estimator in COMPLETERS:
+        X = kq.ViewKernels().fit_transform(X)
+    parameters = {}
+    if "max_iter" in estimator().get_params() and estimator in COMPLETERS:
+        parameters["max_iter"] = 2
+    estimates = [0.0]
+    for module in (
+        "kernels.inputs",
+        "kernels.maps",
+        "completion.completer",
+        "mkl.agreement.cca_fusion",
+    ):
+        monkeypatch.setattr(
+            f"kernelquilt.{module}.check_memory",
+            lambda n, m, n_bytes, **_: estimates.append(n_bytes),
+        )
+    estimator(**parameters).fit(X, y)  # compiles and imports
+    tracemalloc.start()
+    estimator(**parameters).fit(X, y)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.3 * max(estimates) < taken < 1.25 * max(estimates)
+
+
+class TestLimit:
+    def test_half_of_the_machine(self, monkeypatch):
+        monkeypatch.delenv(VARIABLE, raising=False)
+        monkeypatch.setattr(memory, "machine_memory", lambda: 24.0)
+        assert memory_limit() == 12.0
+        with pytest.raises(ValueError, match=r"13 GiB, above the limit of 12 GiB \(by default"):
+            check_memory(10, 2, 13 * 2**30)
+        check_memory(10, 2, 11 * 2**30)
+
+    def test_a_container_counts(self, monkeypatch, tmp_path):
+        path = tmp_path / "memory.max"
+        monkeypatch.setattr(memory, "CONTAINER", path)
+        whole = memory.machine_memory()
+        assert whole > 0
+        path.write_text("max\n")
+        assert memory.machine_memory() == whole
+        path.write_text(f"{2**29}\n")
+        assert memory.machine_memory() == 0.5
+
+    def test_a_machine_that_does_not_tell(self, monkeypatch, tmp_path):
+        monkeypatch.delattr("os.sysconf")
+        monkeypatch.setattr(memory, "CONTAINER", tmp_path / "none")
+        assert memory.machine_memory() == memory.UNKNOWN_MACHINE
+
+    @pytest.mark.parametrize("given", ["much", "-1", "0", "nan"])
+    def test_nonsense_is_named(self, given, monkeypatch):
+        monkeypatch.setenv(VARIABLE, given)
+        with pytest.raises(ValueError, match=f"positive number of GiB, got '{given}'"):
+            memory_limit()

@@ -1,0 +1,108 @@
+"""What sample weights mean to the estimators made of ridges."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import kernelquilt as kq
+from kernelquilt.quilt.ridge_classifier import count_copies
+
+CLASSIFIERS = [kq.QuiltClassifier, kq.LateFusionClassifier, kq.quilt.LpMKLRidgeClassifier]
+every_estimator = pytest.mark.parametrize("estimator", [*CLASSIFIERS, kq.QuiltRegressor])
+KINDS = {
+    "equal": lambda rng, n: np.ones(n),
+    "copies": lambda rng, n: rng.integers(0, 5, n).astype(float),
+    "importances": lambda rng, n: rng.exponential(size=n),
+}
+
+
+def problem(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = kq.MultiView([rng.standard_normal((n, 3)) + y[:, None] for _ in range(2)])
+    return kq.datasets.make_absent(X, 0.3, random_state=seed), y
+
+
+def predictions(estimator, X, y, weight, **parameters):
+    model = estimator(**parameters).fit(X, y, sample_weight=weight)
+    return model.predict(X) if estimator is kq.QuiltRegressor else model.predict_proba(X)
+
+
+@every_estimator
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", [100.0, 1e-4, 1e-8, 1.7, 1e-170, 1e155, 1e300])
+def test_the_scale_of_all_weights_changes_nothing(estimator, kind, scale):
+    X, y = problem()
+    weight = KINDS[kind](np.random.default_rng(1), len(y))
+    expected = predictions(estimator, X, y, weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = predictions(estimator, X, y, scale * weight)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+@every_estimator
+def test_weights_of_one_are_no_weights(estimator):
+    X, y = problem()
+    expected = predictions(estimator, X, y, None)
+    np.testing.assert_array_equal(predictions(estimator, X, y, np.full(60, 0.1)), expected)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+def test_the_scale_of_class_weights_changes_nothing(estimator):
+    X, y = problem()
+    expected = predictions(estimator, X, y, None, class_weight={0: 1.0, 1: 3.0})
+    found = predictions(estimator, X, y, None, class_weight={0: 1e-3, 1: 3e-3})
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    none = predictions(estimator, X, y, None)
+    hundred = predictions(estimator, X, y, None, class_weight={0: 100.0, 1: 100.0})
+    np.testing.assert_allclose(hundred, none, rtol=1e-9)
+
+
+@every_estimator
+def test_multiples_of_copies_are_repetitions(estimator):
+    X, y = problem()
+    X = kq.MultiView([X[name] for name in X.names[:1]])  # completion sees every sample once
+    X = X[X.observed[:, 0]]
+    y = np.arange(len(X)) % 2
+    counts = np.random.default_rng(2).integers(0, 4, len(y))
+    counts[0] = 1
+    rows = np.repeat(np.arange(len(y)), counts)
+    model = estimator().fit(X[rows], y[rows])
+    expected = model.predict(X) if estimator is kq.QuiltRegressor else model.predict_proba(X)
+    np.testing.assert_allclose(predictions(estimator, X, y, 0.3 * counts), expected, atol=1e-7)
+
+
+@every_estimator
+def test_a_negligible_weight_is_no_weight(estimator):
+    X, y = problem()
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    weight[::5] = 0.0
+    expected = predictions(estimator, X, y, weight)
+    weight[::5] = 1e-170
+    np.testing.assert_allclose(predictions(estimator, X, y, weight), expected, rtol=1e-9)
+
+
+class TestCountCopies:
+    def test_whole_numbers(self):
+        copies, held_out = count_copies(np.array([0.0, 1.0, 2.0, 5.0]))
+        assert copies.tolist() == [0, 1, 2, 5]
+        assert held_out.tolist() == [1, 1, 1 / 2, 1 / 5]
+
+    @pytest.mark.parametrize("scale", [1 / 3, 0.1, 1e-200, 7e120])
+    def test_multiples_are_the_same_bit_by_bit(self, scale):
+        weight = np.random.default_rng(0).integers(1, 9, 50).astype(float)
+        weight[0] = 1.0
+        for one, other in zip(count_copies(weight), count_copies(scale * weight), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    def test_others_have_mean_one_and_are_whole(self):
+        copies, held_out = count_copies(np.array([0.0, 1.0, 2.5, 5.5]))
+        np.testing.assert_allclose(copies, [0, 1 / 3, 2.5 / 3, 5.5 / 3])
+        assert held_out.tolist() == [1, 1, 1, 1]
+
+    def test_very_different_weights_are_importances(self):
+        copies, held_out = count_copies(np.array([1.0, 1e9]))
+        assert copies.mean() == pytest.approx(1.0)
+        assert held_out.tolist() == [1, 1]
