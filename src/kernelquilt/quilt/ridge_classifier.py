@@ -21,6 +21,7 @@ from kernelquilt.kernels.inputs import (
     check_samples,
     input_tags,
     naming_indefinite,
+    prepare_samples,
 )
 
 
@@ -142,6 +143,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
             self.classes_, codes, copies = labels
             Y = class_targets(codes, len(self.classes_))
             weight = labels.factors(self.class_weight) * copies
+            data = prepare_samples(self, data, copies)
             with naming_indefinite(self, data):
                 self._learn(data, Targets(Y, codes, copies, weight))
         return self
