@@ -45,10 +45,7 @@ def as_block(name: Any, block: Any) -> Any:
     """Return the block of a view: frames as they are, sparse matrices as CSR, others as arrays."""
     try:
         if frames.is_annotated(block):
-            raise ValueError(
-                f"it is a {type(block).__name__}, which MultiView.from_mudata takes, alone or as "
-                "part of a MuData"
-            )
+            raise ValueError(frames.annotated_message(block))
         if frames.is_frame(block):
             return _with_columns(block)
         if issparse(block):

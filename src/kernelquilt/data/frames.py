@@ -31,6 +31,11 @@ def is_annotated(X: Any) -> bool:
     return hasattr(X, "obs") and (hasattr(X, "mod") or (hasattr(X, "var") and hasattr(X, "X")))
 
 
+def annotated_message(X: Any) -> str:
+    """Return what to do with a MuData or an AnnData."""
+    return f"{type(X).__name__} objects are for MultiView.from_mudata, alone or within a MuData"
+
+
 def has_index(frame: Any) -> bool:
     """Whether a frame has names of its rows, as pandas' frames have."""
     return hasattr(frame, "iloc")

@@ -11,8 +11,10 @@ from scipy.sparse import issparse
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Indices
 from kernelquilt.data.frames import (
+    annotated_message,
     cells,
     has_index,
+    is_annotated,
     is_frame,
     is_missing,
     sorted_identifiers,
@@ -116,7 +118,8 @@ def side_by_side(views: "MultiView") -> Any:
 def _with_identifiers(name: str, frame: Any, on: str | None) -> tuple[Any, list[Any]]:
     """Return a frame without its column of identifiers, and these."""
     if not is_frame(frame):
-        raise ValueError(f"view {name!r} is not a data frame")
+        remedy = f"; {annotated_message(frame)}" if is_annotated(frame) else ""
+        raise ValueError(f"view {name!r} is not a data frame{remedy}")
     if on is not None:
         labels = list(frame.columns)
         if on not in labels:

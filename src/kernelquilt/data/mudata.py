@@ -1,5 +1,6 @@
 """MuData and AnnData: to views and back."""
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -68,14 +69,13 @@ def as_mudata(views: "MultiView") -> Any:
     samples = np.array([str(each) for each in identifiers], dtype=object)
     if len(set(samples)) < len(samples):
         raise ValueError("the samples of a MuData need different names; give them as index=")
-    modalities = {}
-    for name in views.names:
-        present, columns = views.present(name), views.columns[name]
-        modality = AnnData(views[name][present])
-        modality.obs_names = samples[present]
-        if columns is not None:
-            modality.var_names = list(columns)
-        modalities[name] = modality
-    made = MuData(modalities)
-    kept = samples[views.observed.any(axis=1)]
-    return made[kept].copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # mudata announces its own changes
+        modalities = {}
+        for name in views.names:
+            present, columns = views.present(name), views.columns[name]
+            modalities[name] = AnnData(views[name][present])
+            modalities[name].obs_names = samples[present]
+            if columns is not None:
+                modalities[name].var_names = list(columns)
+        return MuData(modalities)[samples[views.observed.any(axis=1)]].copy()

@@ -112,6 +112,8 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 
 def _numbers(X: Any, columns: Indices) -> Floats:
     """Return some columns as numbers (n, k), `X` itself if it is an array and these are all."""
+    if len(columns) == 0:
+        return np.empty((X.shape[0], 0))
     if not is_frame(X):
         return X if len(columns) == X.shape[1] else X[:, columns]
     found = numbers_of(select_columns(X, columns))

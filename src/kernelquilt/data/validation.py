@@ -143,11 +143,8 @@ def check_alignment(data: Any, y: Any) -> None:
         )
     elif known < of_labels:
         problem = f"{len(of_labels - known)} samples more than X; pass y.loc[X.index]"
-    else:
-        problem = (
-            f"other samples than X, with {len(shared)} in common; select and order them by "
-            "X.loc[samples], y.loc[samples]"
-        )
+    else:  # as in a fold, if y was in another order before
+        problem = f"other samples than X, {len(shared)} in common; pass y.loc[X.index]"
     raise ValueError(
         f"the index of y holds {problem} (or y.to_numpy(), if its values are in the order of X)"
     )
@@ -249,15 +246,19 @@ def _check_columns(
         return
     missing = [each for each in form.columns if each not in columns]
     new = [each for each in columns if each not in form.columns]
-    parts = [
-        f"{text} {quoted(each)}"
-        for text, each in (("missing are", missing), ("not known are", new))
-        if each
-    ]
-    raise ValueError(
-        f"view {name!r} has {size} columns, but was fitted with {form.size}; they should match: "
-        + ("; ".join(parts) or "they must be in the same order as they were in fit")
-    )
+    problem = f"view {name!r} has {size} columns, but was fitted with {form.size}"
+    if missing or new:
+        problem += "".join(
+            f"; {text}: {quoted(each)}"
+            for text, each in (("missing", missing), ("new", new))
+            if each
+        )
+    elif size == form.size:
+        problem = (
+            f"the columns of view {name!r} must be in the same order as they were in fit: "
+            f"{quoted(form.columns)}"
+        )
+    raise ValueError(problem)
 
 
 def _as_sparse_or_dense(block: Any, present: Bools, sparse: bool) -> Any:

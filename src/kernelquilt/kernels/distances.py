@@ -4,15 +4,17 @@ Of sparse matrices a few rows are taken at a time: nothing of their full width i
 nothing larger than the result.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from kernelquilt._typing import Floats
 
 _CHUNK = 256
+_ENTRIES = 2**20  # of a result between sparse rows that are made at a time
 _PAIRS = 4096  # close pairs of sparse rows that are compared at a time
 
 
@@ -76,27 +78,37 @@ def inner_products(A: Any, B: Any) -> Floats:
         return np.asarray(A @ B.T)
     columns = B.T.tocsr()
     products = np.empty((A.shape[0], B.shape[0]))
-    for start in range(0, A.shape[0], _CHUNK):
-        products[start : start + _CHUNK] = (A[start : start + _CHUNK] @ columns).toarray()
+    for part in _parts(products):
+        products[part] = (A[part] @ columns).toarray()
     return products
 
 
 def squared_lengths(A: Any) -> Floats:
     """Return the squared lengths (n,) of the rows of a sparse matrix."""
-    return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return with_values(A, np.square(A.data)) @ np.ones(A.shape[1])
+
+
+def with_values(A: Any, values: Floats) -> Any:
+    """Return a CSR matrix with other values in the same places, which are shared."""
+    return csr_array((values, A.indices, A.indptr), shape=A.shape)
 
 
 def _sparse_squared_distances(A: Any, B: Any) -> Floats:
     squared = inner_products(A, B)
     of_a, of_b = squared_lengths(A), squared_lengths(B)
-    for start in range(0, len(squared), _CHUNK):
-        part = squared[start : start + _CHUNK]
-        lengths = np.add.outer(of_a[start : start + _CHUNK], of_b)
-        part *= -2
-        part += lengths
+    for part in _parts(squared):
+        out, lengths = squared[part], np.add.outer(of_a[part], of_b)
+        out *= -2
+        out += lengths
         # the difference cancels for close pairs, but not for two rows of zeros
-        rows, cols = np.nonzero((part <= 1e-2 * lengths) & (lengths > 0))
+        rows, cols = np.nonzero((out <= 1e-2 * lengths) & (lengths > 0))
         for first in range(0, len(rows), _PAIRS):
             i, j = rows[first : first + _PAIRS], cols[first : first + _PAIRS]
-            part[i, j] = squared_lengths(A[start + i] - B[j])
+            out[i, j] = squared_lengths(A[part.start + i] - B[j])
     return squared
+
+
+def _parts(result: Floats) -> Iterator[slice]:
+    """Cut the rows of a result into parts of a moderate number of entries."""
+    step = max(1, _ENTRIES // max(1, result.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(result), step))

@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import svd
-from scipy.sparse import diags_array, issparse
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._typing import Floats
-from kernelquilt.kernels.distances import inner_products, mean_distance, squared_distances
+from kernelquilt.kernels.distances import (
+    inner_products,
+    mean_distance,
+    squared_distances,
+    with_values,
+)
 from kernelquilt.kernels.median import pair_median
 
 _MEDIAN_SAMPLES = 2000
@@ -81,7 +86,8 @@ class Gaussian(BaseEstimator):
 
     def __call__(self, A: Any, B: Any = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
-        return self.of_squared_distances(squared_distances(A, A if B is None else B))
+        squared = squared_distances(A, A if B is None else B)
+        return self.of_squared_distances(squared, out=squared)
 
     def of_squared_distances(self, squared: Floats, out: Floats | None = None) -> Floats:
         """Return the similarities at given squared distances.
@@ -178,7 +184,7 @@ class MedianGaussian(BaseEstimator):
         if not self.standardize:
             return A
         if issparse(A):  # not centred: distances do not notice
-            return (A @ diags_array(1.0 / self.deviation_)).tocsr()
+            return with_values(A, A.data / self.deviation_[A.indices])
         return np.asarray((A - self.mean_) / self.deviation_)
 
 
@@ -234,7 +240,9 @@ class Jaccard(BaseEstimator):
 
     @staticmethod
     def _as_sets(A: Any) -> Any:
-        return (A != 0).astype(np.float64) if issparse(A) else (np.asarray(A) != 0).astype(float)
+        if issparse(A):
+            return with_values(A, (A.data != 0).astype(np.float64))
+        return (np.asarray(A) != 0).astype(np.float64)
 
 
 class LatentSemantic(BaseEstimator):

@@ -108,7 +108,6 @@ class StackInput(KernelInput):
 
     def __init__(self, estimator: Any, stack: KernelStack) -> None:
         super().__init__(estimator)
-        stack.check_square()
         warn_all_absent(stack.observed, stack.names, "kernel")
         self.training: TrainingRows = stack.training_rows
         self.names, self.observed = stack.names, stack.observed
@@ -220,6 +219,7 @@ def check_samples(estimator: Any, X: Any) -> Samples:
         if estimator.views is not None:
             raise ValueError("views= describes the columns of 2-D data; leave it None for kernels")
         stack = as_stack(X)
+        stack.check_square()
         estimator.n_features_in_ = stack.shape[1]
         return stack
     return validate_views(
