@@ -24,7 +24,7 @@ FAMILIES = {
 
 # what the contracts make of an estimator instead of one with default parameters
 VARIANTS = {
-    kq.ViewTransformer: [{"transformers": StandardScaler()}],
+    kq.ViewTransformer: [{}, {"transformers": StandardScaler()}],
     kq.ScaleKernels: [{}, {"method": "unit_trace"}],
     kq.EmpiricalKernelMap: [{}, {"kernels": "gaussian"}],
     kq.mkl.CCAFusion: [{}, {"fusion": "vote"}],

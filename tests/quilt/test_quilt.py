@@ -152,12 +152,14 @@ class TestEveryClassifier:
         for bad_X, bad_y, message in (
             (X, np.repeat("x", 90), "two classes"),
             (X[:10], y, "10 samples, but y has 90"),
-            (np.where(np.arange(8) == 0, np.nan, X), y, "NaN"),
+            (np.where(np.arange(8) == 0, np.inf, X), y, "inf"),
             (np.full_like(X, np.nan), y, "observed view"),
         ):
             with warnings.catch_warnings(action="ignore"), pytest.raises(ValueError, match=message):
                 model.fit(bad_X, bad_y)
         np.testing.assert_array_equal(model.predict_proba(X), before)
+        with pytest.raises(ValueError, match=r"'a' has NaN .* in columns '0'.*ViewTransformer"):
+            classifier(views=VIEWS, prepare=None).fit(np.where(np.arange(8) == 0, np.nan, X), y)
         with pytest.raises(ValueError, match="KernelStack"):
             model.predict(as_input("stack", X)[0])
 

@@ -7,18 +7,14 @@ import numpy as np
 
 from kernelquilt._messages import check_names, row_positions
 from kernelquilt._typing import Indices
+from kernelquilt.data.frames import is_frame, select_columns
 
 ViewColumns = Mapping[Any, Any] | str | None
 
 
-def is_frame(X: Any) -> bool:
-    """Whether `X` is a pandas data frame, judged by its interface."""
-    return hasattr(X, "iloc") and hasattr(X, "columns")
-
-
 def has_view_level(X: Any) -> bool:
     """Whether the columns of `X` have several levels, of which the top one names views."""
-    return is_frame(X) and X.columns.nlevels > 1
+    return is_frame(X) and getattr(X.columns, "nlevels", 1) > 1
 
 
 def with_string_labels(frame: Any) -> Any:
@@ -33,7 +29,7 @@ def resolve_columns(X: Any, views: ViewColumns) -> dict[str, Indices]:
 
     Parameters
     ----------
-    X : ndarray or DataFrame of shape (n_samples, n_features)
+    X : ndarray, sparse matrix or DataFrame of shape (n_samples, n_features)
     views : dict of str to columns, "columns" or None
         As in `as_views`.
 
@@ -66,6 +62,30 @@ def resolve_columns(X: Any, views: ViewColumns) -> dict[str, Indices]:
         name: _positions(name, key, position, n_columns)
         for name, key in zip(names, views.values(), strict=True)
     }
+
+
+def blocks_of_columns(X: Any, columns: Mapping[str, Indices]) -> dict[str, Any]:
+    """Return the block of each view of 2-D data, from `resolve_columns`."""
+    whole = np.arange(X.shape[1])
+    blocks = {}
+    for name, positions in columns.items():
+        if is_frame(X):
+            blocks[name] = _named_in_view(select_columns(X, positions))
+        else:
+            blocks[name] = X if np.array_equal(positions, whole) else X[:, positions]
+    return blocks
+
+
+def _named_in_view(frame: Any) -> Any:
+    """Drop the level of columns that names the view."""
+    if not has_view_level(frame):
+        return frame
+    labels = list(frame.columns)
+    if len({label[0] for label in labels}) == 1:
+        labels = [label[1:] for label in labels]
+    return frame.set_axis(
+        [label[0] if len(label) == 1 else "__".join(map(str, label)) for label in labels], axis=1
+    )
 
 
 def _positions(view: str, key: Any, position: Mapping[Any, int], n_columns: int) -> Indices:

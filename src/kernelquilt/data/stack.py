@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
 import numpy as np
+from scipy.sparse import issparse
 
 from kernelquilt._messages import check_mask, check_names, quoted, row_positions, summary
 from kernelquilt._typing import Bools, Indices, Kernel
+from kernelquilt.data.frames import is_annotated
 from kernelquilt.data.gram import (
     all_nan,
     as_kernels,
@@ -378,7 +380,8 @@ class KernelStack:
         if self.names != training.names:
             raise ValueError(
                 f"X has the {len(self.names)} kernels {quoted(self.names)}, but the estimator was "
-                f"fitted with the {len(training.names)} kernels {quoted(training.names)}"
+                f"fitted with the {len(training.names)} kernels {quoted(training.names)}; a plain "
+                "array has shape (n_rows, n_train, M), kernels last"
             )
         if self.token == training.token:
             return training.ids
@@ -447,7 +450,8 @@ class KernelStack:
                 f"fit needs a square stack of symmetric kernels, got {self._gram.kernels[0].shape} "
                 "kernels"
                 + (" with diag=" if self._gram.diag is not None else "")
-                + "; a plain array of kernels has shape (n, n, M), kernels last"
+                + "; a plain array of kernels has shape (n, n, M), kernels last; of kernels first, "
+                "(M, n, n), make a KernelStack(K)"
             )
 
 
@@ -456,9 +460,9 @@ def as_stack(X: Any) -> KernelStack:
 
     Parameters
     ----------
-    X : KernelStack, or array-like of shape (n_rows, n_cols, M) or (n_rows, n_cols)
+    X : KernelStack, array-like of shape (n_rows, n_cols, M) or (n_rows, n_cols), or list
         A plain array has the kernels last, which is what scikit-learn can slice; a 2-D array is
-        one kernel.
+        one kernel. A list of 2-D arrays is a list of kernels.
 
     Returns
     -------
@@ -466,10 +470,12 @@ def as_stack(X: Any) -> KernelStack:
     """
     if isinstance(X, KernelStack):
         return X
-    if hasattr(X, "observed") or isinstance(X, Mapping):
+    if hasattr(X, "observed") or isinstance(X, Mapping) or is_annotated(X) or issparse(X):
         raise ValueError(
             f"kernels are needed here, got a {type(X).__name__}; ViewKernels makes them of views"
         )
+    if isinstance(X, list | tuple) and all(len(getattr(kernel, "shape", ())) == 2 for kernel in X):
+        return KernelStack(X)
     K = np.asanyarray(X)
     if K.ndim == 2:
         return KernelStack(K[None])

@@ -1,30 +1,45 @@
 """Per-view preprocessing that keeps absence."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Floats
+from kernelquilt.data.blocks import (
+    as_block,
+    check_finite,
+    nothing,
+    rows_without_values,
+    take,
+)
 from kernelquilt.data.columns import ViewColumns
-from kernelquilt.data.validation import validate_views
-from kernelquilt.data.views import MultiView, as_block
+from kernelquilt.data.frames import is_frame
+from kernelquilt.data.preparation import ColumnPreparation
+from kernelquilt.data.validation import check_alignment, validate_views
+from kernelquilt.data.views import MultiView
 
 
 class ViewTransformer(TransformerMixin, BaseEstimator):
     """Fit a transformer to each view, on the samples that have the view.
 
-    The way to impute single missing cells and to scale columns without touching the samples for
-    which a view is absent: they stay absent.
+    The way to impute single missing cells, to encode categories and to scale columns without
+    touching the samples for which a view is absent: they stay absent. A transformer gets the view
+    as it was given: a data frame with names and types of its columns, a sparse matrix, or an array.
 
     Parameters
     ----------
-    transformers : dict of str to transformer, or transformer
+    transformers : dict of str to transformer, transformer or "auto", default="auto"
         A transformer or pipeline for each view; views without one, or with ``"passthrough"``,
-        pass through. A single transformer is used for every view.
+        pass through. A single transformer is used for every view. ``"auto"`` prepares columns by
+        their type: numbers get the mean where they are missing and are standardised, categories
+        and strings are encoded one-hot, where a category that is not known from training is none
+        of the others. Dates are refused, sparse views pass through.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
 
@@ -42,15 +57,22 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
+    >>> import pandas as pd
     >>> from sklearn.impute import SimpleImputer
     >>> from kernelquilt.data.transformer import ViewTransformer
     >>> X = np.array([[1.0, np.nan, 5.0], [3.0, 4.0, 6.0], [np.nan, np.nan, 7.0]])
     >>> views = ViewTransformer(SimpleImputer(), views={"a": [0, 1], "b": [2]}).fit_transform(X)
     >>> views["a"].tolist()
     [[1.0, 4.0], [3.0, 4.0], [nan, nan]]
+
+    Without arguments it takes columns of all types:
+
+    >>> clinic = pd.DataFrame({"age": [61.0, None, 59.0], "sex": ["f", "m", "f"]})
+    >>> ViewTransformer().fit_transform({"clinic": clinic})["clinic"].tolist()
+    [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [-1.0, 1.0, 0.0]]
     """
 
-    def __init__(self, transformers: Any, *, views: ViewColumns = None) -> None:
+    def __init__(self, transformers: Any = "auto", *, views: ViewColumns = None) -> None:
         self.transformers = transformers
         self.views = views
 
@@ -84,25 +106,36 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
         transformed : MultiView of n_samples samples
         """
         with unchanged_on_error(self):
-            data = validate_views(self, X, self.views, reset=True, partial_nan="allow")
+            data = validate_views(self, X, self.views, reset=True, as_given=True)
+            check_alignment(data, y)
             check_consistent_length(data, y)
-            chosen = self._chosen(data.names)
             warn_all_absent(data.observed, data.names, "view")
-            self.transformers_: dict[str, Any] = {}
-            outputs: dict[str, Floats] = {}
-            for name, present in zip(data.names, data.observed.T, strict=True):
-                if name in chosen and present.any():
-                    target = None if y is None else np.asarray(y)[present]
-                    transformer = clone(chosen[name])
-                    output = transformer.fit_transform(data[name][present], target)
-                    outputs[name] = as_block(name, output)
-                    self.transformers_[name] = transformer
-            seen = data.observed.any(axis=0)
-            self.absent_views_ = tuple(np.asarray(data.names)[~seen].tolist())
-            self.output_sizes_ = self.view_sizes_ | {
-                name: output.shape[1] for name, output in outputs.items()
-            }
-            return self._assemble(data, outputs)
+            return self._fit_views(data, y)
+
+    def _fit_views(self, data: MultiView, y: Any = None, weight: Floats | None = None) -> MultiView:
+        """Fit the transformers to checked samples; `weight` (n,) counts where they are "auto"."""
+        chosen = self._chosen(data.names)
+        self.transformers_: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
+        for name, present in zip(data.names, data.observed.T, strict=True):
+            if name not in chosen or not present.any():
+                continue
+            transformer = clone(chosen[name])
+            rows = np.flatnonzero(present)
+            target = None if y is None else np.asarray(y)[rows]
+            options = {}
+            if weight is not None and isinstance(transformer, ColumnPreparation):
+                options["sample_weight"] = weight[rows]
+            with _naming(name, data):
+                output = transformer.fit_transform(take(data.given(name), rows), target, **options)
+            outputs[name] = _checked(name, output, len(rows))
+            self.transformers_[name] = transformer
+        seen = data.observed.any(axis=0)
+        self.absent_views_ = tuple(np.asarray(data.names)[~seen].tolist())
+        self.outputs_ = {
+            name: (output.shape[1], issparse(output)) for name, output in outputs.items()
+        }
+        return self._assemble(data, outputs)
 
     def transform(self, X: Any) -> MultiView:
         """Transform samples; absent views stay absent.
@@ -117,39 +150,53 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
             A view that is absent for all training samples is absent here too.
         """
         check_is_fitted(self, "transformers_")
-        data = validate_views(self, X, self.views, reset=False, partial_nan="allow")
-        outputs = {
-            name: as_block(name, transformer.transform(data[name][present]))
-            for name, present in zip(data.names, data.observed.T, strict=True)
-            if (transformer := self.transformers_.get(name)) is not None and present.any()
-        }
+        return self._transform_views(
+            validate_views(self, X, self.views, reset=False, as_given=True)
+        )
+
+    def _transform_views(self, data: MultiView) -> MultiView:
+        """Transform checked samples."""
+        outputs = {}
+        for name, transformer in self.transformers_.items():
+            rows = np.flatnonzero(data.present(name))
+            if len(rows):
+                with _naming(name, data):
+                    output = transformer.transform(take(data.given(name), rows))
+                outputs[name] = _checked(name, output, len(rows))
         return self._assemble(data, outputs)
 
     def _chosen(self, names: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(self.transformers, Mapping):
-            return dict.fromkeys(names, self.transformers)
-        given = {str(name): transformer for name, transformer in self.transformers.items()}
+            given = dict.fromkeys(names, self.transformers)
+        else:
+            given = {str(name): transformer for name, transformer in self.transformers.items()}
         unknown = [name for name in given if name not in names]
         if unknown:
             raise ValueError(
                 f"transformers are given for {quoted(unknown)}, but the views are {quoted(names)}"
             )
         return {
-            name: transformer
+            name: ColumnPreparation() if _is(transformer, "auto") else transformer
             for name, transformer in given.items()
-            if not isinstance(transformer, str) or transformer != "passthrough"
+            if not _is(transformer, "passthrough")
         }
 
-    def _assemble(self, data: MultiView, outputs: dict[str, Floats]) -> MultiView:
+    def _assemble(self, data: MultiView, outputs: dict[str, Any]) -> MultiView:
         """Put the transformed rows back between the absent ones."""
-        blocks = {name: data[name] for name in data.names}
-        for name in self.transformers_:
-            blocks[name] = np.full((len(data), self.output_sizes_[name]), np.nan)
+        blocks, columns = {}, data.columns
+        for name in data.names:
+            if name not in self.transformers_:
+                blocks[name] = data.given(name)
+                continue
+            columns[name] = None
             if name in outputs:
-                present = data.observed[:, data.names.index(name)]
-                blocks[name][present] = outputs[name]
-        ignored = np.isin(data.names, self.absent_views_)
-        return MultiView(blocks, data.observed & ~ignored, index=data.index)
+                present = data.present(name)
+                blocks[name] = take(outputs[name], np.where(present, np.cumsum(present) - 1, -1))
+            else:
+                size, sparse = self.outputs_[name]
+                blocks[name] = nothing(len(data), size, sparse=sparse)
+        made = MultiView._build(blocks, data.observed, data.index, columns)
+        return made.with_observed(data.observed & ~np.isin(data.names, self.absent_views_))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with `deep` also those of the transformer of each view.
@@ -199,5 +246,38 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = _is(self.transformers, "auto")
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _is(transformer: Any, word: str) -> bool:
+    return isinstance(transformer, str) and transformer == word
+
+
+def _checked(name: str, output: Any, n: int) -> Any:
+    """Return what a transformer made of n samples as a block."""
+    block = as_block(name, output)
+    if block.shape[0] != n:
+        raise ValueError(f"the transformer of view {name!r} made {block.shape[0]} rows of {n}")
+    if not is_frame(block):
+        check_finite(name, block)
+    empty = rows_without_values(block)
+    if empty.any():
+        raise ValueError(
+            f"the transformer of view {name!r} left nothing but NaN for {empty.sum()} of {n} "
+            "samples that have the view; let it impute missing cells"
+        )
+    return block
+
+
+@contextmanager
+def _naming(view: str, data: MultiView) -> Iterator[None]:
+    """Name the view in errors of its transformer."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        block = data.given(view)
+        size = 8 * block.shape[0] * block.shape[1] / 2**30
+        form = f" (sparse; dense it would take {size:.2g} GiB)" if issparse(block) else ""
+        raise ValueError(f"view {view!r}{form}: {error}") from error

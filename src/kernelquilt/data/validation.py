@@ -1,32 +1,64 @@
 """Checks of samples and of their labels against what an estimator knows of its views."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import validate_data
 
-from kernelquilt._messages import quoted
-from kernelquilt.data.columns import ViewColumns, is_frame, resolve_columns, with_string_labels
-from kernelquilt.data.views import MultiView, PartialNaN, as_views, has_views, split_columns
+from kernelquilt._messages import quoted, warn_user
+from kernelquilt._typing import Bools, Indices
+from kernelquilt.data.blocks import nothing
+from kernelquilt.data.columns import (
+    ViewColumns,
+    blocks_of_columns,
+    resolve_columns,
+    with_string_labels,
+)
+from kernelquilt.data.conversion import as_views, check_complete, has_views
+from kernelquilt.data.frames import column_names, is_frame
+from kernelquilt.data.views import MultiView
 
 # what an estimator knows about the form of its training samples
-LEARNED = ("n_features_in_", "feature_names_in_", "view_columns_", "view_names_", "view_sizes_")
+LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "view_columns_",
+    "view_names_",
+    "view_sizes_",
+    "view_forms_",
+    "preparation_",
+)
+
+
+class ViewForm(NamedTuple):
+    """What a model knows of the columns of a view.
+
+    Attributes
+    ----------
+    size : int
+        How many there are.
+    columns : tuple of str or None
+        Their names.
+    sparse : bool
+        Whether they were given as a sparse matrix.
+    """
+
+    size: int
+    columns: tuple[str, ...] | None
+    sparse: bool
 
 
 def validate_views(
-    estimator: Any,
-    X: Any,
-    views: ViewColumns,
-    *,
-    reset: bool,
-    partial_nan: PartialNaN = "raise",
+    estimator: Any, X: Any, views: ViewColumns, *, reset: bool, as_given: bool = False
 ) -> MultiView:
     """Do `as_views` for an estimator, with scikit-learn's bookkeeping.
 
     With `reset`, sets ``n_features_in_`` (columns of 2-D data, otherwise views), ``view_names_``,
-    ``view_sizes_``, for 2-D data also ``view_columns_`` (positions, so that arrays can follow data
-    frames) and ``feature_names_in_``. Without `reset`, checks `X` against them.
+    ``view_sizes_``, ``view_forms_``, for 2-D data also ``view_columns_`` (positions, so that arrays
+    can follow data frames) and ``feature_names_in_``. Without `reset`, checks `X` against them: a
+    view that is not there is absent, unknown views and other columns are errors.
 
     Parameters
     ----------
@@ -36,68 +68,203 @@ def validate_views(
         The parameter of the estimator.
     reset : bool
         True in ``fit``, False in ``predict`` and ``transform``.
-    partial_nan : {"raise", "allow"}, default="raise"
+    as_given : bool, default=False
+        Whether views stay as they were given; otherwise they become numbers, and single missing
+        cells are refused.
 
     Returns
     -------
     views : MultiView of shape (n_samples, n_views)
-        Without `reset`, in the order of the views at fit.
+        Without `reset`, with the views at fit, in their order.
     """
     if reset:
         for name in ("view_columns_", "feature_names_in_"):
             vars(estimator).pop(name, None)
-    if not has_views(X) and (reset or hasattr(estimator, "view_columns_")):
-        frame = is_frame(X)
-        checked = validate_data(
-            estimator,
-            with_string_labels(X) if frame else X,
-            reset=reset,
-            # columns that belong to no view need not be numeric
-            skip_check_array=frame,
-            dtype=np.float64,
-            ensure_all_finite=False,
-        )
-        if reset:
-            estimator.view_columns_ = resolve_columns(X if frame else checked, views)
-        made = split_columns(checked, estimator.view_columns_, views, partial_nan)
+    made, two_dimensional = None, not has_views(X)
+    if two_dimensional and (reset or hasattr(estimator, "view_columns_")):
+        made = _split(estimator, X, views, reset)
     else:
-        made = as_views(X, views if reset else None, partial_nan=partial_nan)
+        X = _recognised(X, getattr(estimator, "view_forms_", {})) if not reset else X
+        made = as_views(X, views if reset else None, partial_nan="allow")
         if reset:
             estimator.n_features_in_ = len(made.names)
     if len(made) == 0:
         raise ValueError("X has 0 samples while a minimum of 1 is required")
-    if not reset:
-        return _as_fitted(made, estimator.view_sizes_)
-    estimator.view_names_ = made.names
-    estimator.view_sizes_ = {name: made[name].shape[1] for name in made.names}
+    if reset:
+        estimator.view_names_ = made.names
+        estimator.view_forms_ = forms_of(made)
+        estimator.view_sizes_ = {name: form.size for name, form in estimator.view_forms_.items()}
+    else:
+        made = _as_fitted(made, estimator.view_forms_, warn=not two_dimensional)
+    if as_given:
+        return made
+    made = made.numeric()
+    check_complete(made, whole_rows=two_dimensional and views is None and made.names == ("X",))
     return made
 
 
+def forms_of(views: MultiView) -> dict[str, ViewForm]:
+    """Return what a model is to know of the columns of views."""
+    return {
+        name: ViewForm(views.given(name).shape[1], columns, issparse(views.given(name)))
+        for name, columns in views.columns.items()
+    }
+
+
+def check_dense(estimator: Any, views: MultiView) -> None:
+    """Refuse sparse views before they are made dense."""
+    for name, form in forms_of(views).items():
+        if form.sparse:
+            size = 8 * len(views) * form.size / 2**30
+            raise ValueError(
+                f"view {name!r} is sparse, but {type(estimator).__name__} needs dense columns, "
+                f"which would take {size:.2g} GiB for {len(views)} samples and {form.size} columns;"
+                " reduce them with ViewTransformer({" + repr(name) + ": TruncatedSVD(100)})"
+            )
+
+
 def check_alignment(data: Any, y: Any) -> None:
-    """Refuse labels whose index holds the samples of the views in another order."""
-    index = getattr(data, "index", None)
-    labels = getattr(y, "index", None)
-    if index is None or labels is None or callable(labels) or len(labels) != len(index):
+    """Refuse labels with an index that speaks of the samples of the views, but in another order."""
+    index, labels = getattr(data, "index", None), getattr(y, "index", None)
+    if index is None or labels is None or callable(labels):
         return
-    order = np.asarray(labels)
-    if (order == index).all() or set(order.tolist()) != set(index.tolist()):
+    samples, labelled = list(index), list(labels)
+    if samples == labelled:
         return
+    known, of_labels = set(samples), set(labelled)
+    shared = known & of_labels
+    if not shared:
+        return  # y has names of its own, or just numbers
+    if known == of_labels:
+        problem = f"the same {len(known)} samples as X, but in another order; pass y.loc[X.index]"
+    elif of_labels < known:
+        problem = (
+            f"only {len(of_labels)} of the {len(known)} samples of X; pass X.loc[y.index] and y"
+        )
+    elif known < of_labels:
+        problem = f"{len(of_labels - known)} samples more than X; pass y.loc[X.index]"
+    else:  # as in a fold, if y was in another order before
+        problem = f"other samples than X, {len(shared)} in common; pass y.loc[X.index]"
     raise ValueError(
-        f"the index of y holds the same {len(index)} samples as X, but in another order; "
-        "pass y.loc[X.index]"
+        f"the index of y holds {problem} (or y.to_numpy(), if its values are in the order of X)"
     )
 
 
-def _as_fitted(made: MultiView, sizes: Mapping[str, int]) -> MultiView:
-    if set(made.names) != set(sizes):
+def _split(estimator: Any, X: Any, views: ViewColumns, reset: bool) -> MultiView:
+    """Split 2-D data into views, with scikit-learn's checks of its columns."""
+    if not is_frame(X):
+        if len(getattr(X, "shape", ())) > 2:
+            as_views(X)  # which says what to do
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float64,
+            ensure_all_finite=False,
+        )
+    else:
+        flat = with_string_labels(X)
+        at_hand = {} if reset else _views_at_hand(estimator, flat)
+        if at_hand:
+            return MultiView(blocks_of_columns(X, at_hand))
+        # columns that belong to no view need not be numeric
+        validate_data(estimator, flat, reset=reset, skip_check_array=True)
+    if reset:
+        estimator.view_columns_ = resolve_columns(X, views)
+    return MultiView(blocks_of_columns(X, estimator.view_columns_))
+
+
+def _views_at_hand(estimator: Any, frame: Any) -> dict[str, Indices]:
+    """Return the columns of the views in a frame that lacks the others as a whole, else nothing."""
+    names = getattr(estimator, "feature_names_in_", ())
+    place = {label: position for position, label in enumerate(frame.columns)}
+    if not set(place) < set(names):
+        return {}
+    found = {
+        view: np.array([place.get(names[position], -1) for position in positions])
+        for view, positions in estimator.view_columns_.items()
+    }
+    in_part = [
+        view for view, columns in found.items() if (columns < 0).any() and columns.max() >= 0
+    ]
+    return {} if in_part else {view: each for view, each in found.items() if each.min() >= 0}
+
+
+def _recognised(X: Any, forms: Mapping[str, ViewForm]) -> Any:
+    """Name the views of a list that is shorter than at fit by the columns of its frames."""
+    if not isinstance(X, list | tuple) or len(X) >= len(forms):
+        return X
+    views: dict[Any, str] = {form.columns: name for name, form in forms.items() if form.columns}
+    named = {views.get(column_names(each)): each for each in X if is_frame(each)}
+    if len(named) < len(X) or None in named or len(set(views.values())) < len(forms):
+        raise ValueError(
+            f"X is a list of {len(X)} views, but the estimator was fitted with {len(forms)} "
+            f"({quoted(forms)}), and its columns do not tell which are there; pass a dict"
+        )
+    return named
+
+
+def _as_fitted(made: MultiView, forms: Mapping[str, ViewForm], *, warn: bool) -> MultiView:
+    """Return the views at fit, in their order, absent where they are not given."""
+    unknown = [name for name in made.names if name not in forms]
+    if unknown:
         raise ValueError(
             f"X has {len(made.names)} views ({quoted(made.names)}), but the estimator was fitted "
-            f"with {len(sizes)} ({quoted(sizes)}); pass a view that is absent for all {len(made)} "
-            "samples as rows of NaN"
+            f"with {len(forms)} ({quoted(forms)}) and does not know {quoted(unknown)}; rename "
+            "views, or leave them out: views that are not there are absent"
         )
-    for name, size in sizes.items():
-        if made[name].shape[1] != size:
-            raise ValueError(
-                f"view {name!r} has {made[name].shape[1]} columns, but was fitted with {size}"
+    blocks, observed = {}, np.zeros((len(made), len(forms)), dtype=bool)
+    for place, (name, form) in enumerate(forms.items()):
+        if name not in made.names:
+            blocks[name] = nothing(len(made), form.size, sparse=form.sparse)
+            continue
+        blocks[name] = made.given(name)
+        observed[:, place] = made.present(name)
+        _check_columns(name, blocks[name].shape[1], made.columns[name], form, warn)
+        if issparse(blocks[name]) != form.sparse:
+            blocks[name] = _as_sparse_or_dense(made[name], observed[:, place], form.sparse)
+    columns = {name: form.columns for name, form in forms.items()}
+    return MultiView._build(blocks, observed, made.index, columns)
+
+
+def _check_columns(
+    name: str, size: int, columns: tuple[str, ...] | None, form: ViewForm, warn: bool
+) -> None:
+    """Compare the columns of a view with those at fit, as scikit-learn compares feature names."""
+    if columns is None or form.columns is None:
+        if size != form.size:
+            raise ValueError(f"view {name!r} has {size} columns, but was fitted with {form.size}")
+        if warn and (columns is None) != (form.columns is None):
+            warn_user(
+                f"the columns of view {name!r} have "
+                + ("names, but had none at fit" if columns else "no names, but had them at fit")
+                + "; they are taken in the order given"
             )
-    return made.select(sizes)
+        return
+    if columns == form.columns:
+        return
+    missing = [each for each in form.columns if each not in columns]
+    new = [each for each in columns if each not in form.columns]
+    problem = f"view {name!r} has {size} columns, but was fitted with {form.size}"
+    if missing or new:
+        problem += "".join(
+            f"; {text}: {quoted(each)}"
+            for text, each in (("missing", missing), ("new", new))
+            if each
+        )
+    elif size == form.size:
+        problem = (
+            f"the columns of view {name!r} must be in the same order as they were in fit: "
+            f"{quoted(form.columns)}"
+        )
+    raise ValueError(problem)
+
+
+def _as_sparse_or_dense(block: Any, present: Bools, sparse: bool) -> Any:
+    """Return numbers (n, d) in the other form."""
+    if sparse:
+        return csr_array(np.where(present[:, None], block, 0.0))
+    dense = block.toarray()
+    dense[~present] = np.nan
+    return dense

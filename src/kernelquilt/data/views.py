@@ -1,28 +1,37 @@
-"""Multi-view data: the container `MultiView` and the door `as_views`.
+"""Multi-view data: the container `MultiView`.
 
 A view is one source of measurements of the same samples. It is *absent* for a sample when it was
 not measured at all; a single cell that was not measured is *missing*. Absence is kept in a boolean
-mask that travels with the data, and the rows of absent views are stored as NaN so that no
-computation can read them unnoticed.
+mask that travels with the data, and absent views hold no value, so that no computation can read
+one unnoticed. Views stay what they were, data frames with their types or sparse matrices, until
+numbers are asked for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.utils.validation import check_array
 
-from kernelquilt._messages import check_mask, check_names, quoted, row_positions, summary, warn_user
-from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.data.columns import (
-    ViewColumns,
-    has_view_level,
-    is_frame,
-    resolve_columns,
+from kernelquilt._messages import check_mask, quoted, row_positions, summary
+from kernelquilt._typing import Bools
+from kernelquilt.data import mudata
+from kernelquilt.data.blocks import (
+    as_blocks,
+    check_finite,
+    names_of_columns,
+    numbers,
+    rows_without_values,
+    take,
+    without_rows,
 )
-
-PartialNaN = Literal["raise", "allow"]
+from kernelquilt.data.columns import ViewColumns, blocks_of_columns, has_view_level, resolve_columns
+from kernelquilt.data.frames import is_frame
+from kernelquilt.data.joining import (
+    ByIdentifier,
+    common_index,
+    join_frames,
+    side_by_side,
+)
 
 
 class MultiView:
@@ -30,26 +39,40 @@ class MultiView:
 
     Parameters
     ----------
-    views : dict of str to array-like, or list of array-like
-        Every block has shape (n_samples, n_columns of the view). The blocks of a list are named
-        ``view_0``, ``view_1``, ... Data frames must have the same index; frames that hold
-        different samples are joined by `from_frames`.
+    views : dict of str to block, or list of blocks
+        Every block has shape (n_samples, n_columns of the view): an array-like of numbers, a data
+        frame of pandas or polars with columns of any type, or a SciPy sparse matrix. The blocks of
+        a list are named ``view_0``, ``view_1``, ... Data frames with an index must have the same
+        one; frames that hold different samples are joined by `from_frames`.
     observed : array-like of bool of shape (n_samples, n_views), default=None
         True where a sample has a view. By default a view is absent for a sample iff all
-        its cells are NaN.
+        its cells are missing (NaN, None, NaT, NA or null). Zeros are values: samples that lack a
+        sparse view must be marked here.
     index : array-like of shape (n_samples,), default=None
         Identifiers of the samples; by default the index of the data frames, if there are any.
+    columns : dict of str to sequence of str, default=None
+        Names of the columns of views that are not data frames.
 
     Attributes
     ----------
     names : tuple of str
         The names of the views.
+    columns : dict of str to tuple of str or None
+        The names of the columns of each view, None where they are not known.
     observed : ndarray of bool of shape (n_samples, n_views)
         True where a sample has a view.
     index : ndarray of shape (n_samples,) or None
         Identifiers of the samples.
+    loc : object
+        ``X.loc[identifiers]`` selects samples by identifier.
     shape : tuple
         ``(n_samples, n_views)``.
+
+    Notes
+    -----
+    ``X["name"]`` returns the numbers of a view, a float64 array with rows of NaN where it is absent
+    (a sparse view stays sparse), ``X.given("name")`` the view as it was given, and ``X[rows]`` a
+    MultiView of some samples.
 
     Examples
     --------
@@ -65,76 +88,62 @@ class MultiView:
     __iter__ = None
 
     def __init__(
-        self, views: Mapping[Any, Any] | Sequence[Any], observed: Any = None, *, index: Any = None
+        self,
+        views: Mapping[Any, Any] | Sequence[Any],
+        observed: Any = None,
+        *,
+        index: Any = None,
+        columns: Mapping[str, Iterable[Any]] | None = None,
     ) -> None:
-        named = _named(views)
-        blocks = {name: as_block(name, block) for name, block in named.items()}
-        lengths = {name: len(block) for name, block in blocks.items()}
-        if len(set(lengths.values())) > 1:
-            counts = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-            raise ValueError(
-                f"views must hold the same samples, but {counts}; "
-                "join data frames on their index with MultiView.from_frames"
-            )
-        all_nan = np.column_stack([np.isnan(block).all(axis=1) for block in blocks.values()])
+        blocks = as_blocks(views)
+        empty = np.column_stack([rows_without_values(b) for b in blocks.values()])
         if observed is None:
-            mask = ~all_nan
+            mask = ~empty
         else:
-            mask = check_mask(observed, all_nan.shape, "views")
-            _check_observed_values(mask & all_nan, tuple(blocks))
-        for column, (name, block) in enumerate(blocks.items()):
-            absent = ~mask[:, column]
-            if not np.isnan(block[absent]).all():
-                block = block.copy()
-                block[absent] = np.nan
-                blocks[name] = block
-            _check_finite(name, block)
+            mask = check_mask(observed, empty.shape, "views")
+            _check_observed_values(mask & empty, tuple(blocks))
+        for (name, block), present in zip(list(blocks.items()), mask.T, strict=True):
+            blocks[name] = without_rows(block, ~present)
+            if not is_frame(block):
+                check_finite(name, blocks[name])
         self._blocks = blocks
         self._observed = mask
-        self._index = _common_index(named) if index is None else np.asarray(index)
+        self._index = common_index(blocks) if index is None else np.asarray(index)
+        self._columns = names_of_columns(blocks, columns or {})
         if self._index is not None and self._index.shape != (len(mask),):
             raise ValueError(f"index has shape {self._index.shape} for {len(mask)} samples")
 
     @classmethod
-    def from_frames(cls, frames: Mapping[Any, Any]) -> "MultiView":
-        """Join data frames on their index.
+    def from_frames(cls, frames: Mapping[Any, Any], *, on: str | None = None) -> "MultiView":
+        """Join data frames that hold different samples.
 
         Parameters
         ----------
         frames : dict of str to DataFrame
-            The index of each frame holds unique sample identifiers.
+            Each holds unique identifiers of its samples.
+        on : str or None, default=None
+            The column with the identifiers; None takes the index, which frames of polars do not
+            have.
 
         Returns
         -------
         views : MultiView
-            The union of the samples in order of first appearance; a view is absent for the
-            samples that its frame does not hold. Labels of the samples follow with
-            ``y.loc[views.index]``.
+            The union of the samples, sorted by identifier (numbers before strings where there are
+            both); a view is absent for the samples that its frame does not hold. Labels of the
+            samples follow with ``y.loc[views.index]``.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelquilt import MultiView
+        >>> rna = pd.DataFrame({"g1": [0.2, 0.5]}, index=["p3", "p1"])
+        >>> clinic = pd.DataFrame({"age": [60, 71], "sex": ["f", "m"]}, index=["p1", "p2"])
+        >>> X = MultiView.from_frames({"rna": rna, "clinic": clinic})
+        >>> X.index.tolist(), X.observed.tolist()
+        (['p1', 'p2', 'p3'], [[True, True], [False, True], [True, False]])
         """
-        if not isinstance(frames, Mapping):
-            raise ValueError("from_frames takes a dict of name to data frame")
-        for name, frame in frames.items():
-            if not is_frame(frame):
-                raise ValueError(f"view {str(name)!r} is not a data frame")
-            if not frame.index.is_unique:
-                repeated = frame.index[frame.index.duplicated()].nunique()
-                raise ValueError(
-                    f"view {str(name)!r}: {repeated} sample identifiers occur more than once in "
-                    "the index; keep one row per sample"
-                )
-        samples = list(dict.fromkeys(sample for frame in frames.values() for sample in frame.index))
-        if len(frames) > 1 and len(samples) == sum(len(frame) for frame in frames.values()):
-            warn_user(
-                f"no sample is in more than one of the {len(frames)} frames; check that their "
-                "indexes hold the same kind of identifiers"
-            )
-        position = {sample: i for i, sample in enumerate(samples)}
-        blocks = {}
-        for name, frame in frames.items():
-            block = np.full((len(samples), frame.shape[1]), np.nan)
-            block[[position[sample] for sample in frame.index]] = as_block(name, frame)
-            blocks[name] = block
-        return cls(blocks, index=np.fromiter(samples, dtype=object, count=len(samples)))
+        blocks, samples = join_frames(frames, on)
+        return cls(blocks, index=samples)
 
     @classmethod
     def from_frame(cls, frame: Any, views: ViewColumns = None) -> "MultiView":
@@ -155,12 +164,44 @@ class MultiView:
                 "from_frame needs views={name: columns} or a frame with MultiIndex columns "
                 "whose top level names the views"
             )
-        return as_views(frame, views, partial_nan="allow")
+        return cls(blocks_of_columns(frame, resolve_columns(frame, views)))
+
+    @classmethod
+    def from_mudata(
+        cls, mdata: Any, *, label: str | None = None, layers: Mapping[str, str] | str | None = None
+    ) -> Any:
+        """Take the modalities of a MuData, or an AnnData, as views.
+
+        Parameters
+        ----------
+        mdata : MuData or AnnData
+            An AnnData is one view, ``X``.
+        label : str or None, default=None
+            A column of ``mdata.obs`` to return beside the views.
+        layers : dict of str to str, str or None, default=None
+            The layer to take instead of ``.X``, by view or for all views.
+
+        Returns
+        -------
+        views : MultiView
+            The samples in the order of ``mdata.obs_names``; a view is absent for those that its
+            modality does not hold. Sparse modalities stay sparse.
+        labels : Series of shape (n_samples,)
+            Only with `label`.
+        """
+        blocks, observed, columns = mudata.blocks_of(mdata, layers)
+        made = cls(blocks, observed, index=mdata.obs_names.to_numpy(), columns=columns)
+        return made if label is None else (made, mudata.labels_of(mdata, label))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the views."""
         return tuple(self._blocks)
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...] | None]:
+        """The names of the columns of each view, None where they are not known."""
+        return dict(self._columns)
 
     @property
     def observed(self) -> Bools:
@@ -173,6 +214,11 @@ class MultiView:
         return self._index
 
     @property
+    def loc(self) -> ByIdentifier:
+        """Select samples by identifier, as ``X.loc[identifiers]``."""
+        return ByIdentifier(self)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Number of samples and of views."""
         return len(self), len(self._blocks)
@@ -181,17 +227,51 @@ class MultiView:
         return len(self._observed)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the block of a view (`key` is its name), or a MultiView of some rows."""
+        """Return the numbers of a view (`key` is its name), or a MultiView of some rows."""
         if isinstance(key, str):
-            if key not in self._blocks:
-                raise KeyError(f"no view {key!r}; the views are {quoted(self.names)}")
-            return self._blocks[key]
+            return numbers(key, self.given(key))
         rows = row_positions(key, len(self))
         return self._build(
-            {name: block[rows] for name, block in self._blocks.items()},
+            {name: take(block, rows) for name, block in self._blocks.items()},
             self._observed[rows],
             None if self._index is None else self._index[rows],
+            self._columns,
         )
+
+    def given(self, name: str) -> Any:
+        """Return the block of a view as it was given.
+
+        Parameters
+        ----------
+        name : str
+            The view.
+
+        Returns
+        -------
+        block : ndarray, DataFrame or sparse matrix of shape (n_samples, n_columns)
+            Without values where the view is absent.
+        """
+        if name not in self._blocks:
+            raise KeyError(f"no view {name!r}; the views are {quoted(self.names)}")
+        return self._blocks[name]
+
+    def numeric(self) -> "MultiView":
+        """Return the same samples with data frames turned into arrays.
+
+        Returns
+        -------
+        views : MultiView
+            This one, if it has no frames.
+
+        Raises
+        ------
+        ValueError
+            Names the first column that is not numeric.
+        """
+        if not any(map(is_frame, self._blocks.values())):
+            return self
+        blocks = {name: self[name] for name in self.names}
+        return self._build(blocks, self._observed, self._index, self._columns)
 
     def present(self, name: str) -> Bools:
         """Return which samples have a view.
@@ -224,10 +304,53 @@ class MultiView:
         unknown = [name for name in wanted if name not in self._blocks]
         if unknown:
             raise ValueError(f"no view {quoted(unknown)}; the views are {quoted(self.names)}")
-        columns = [self.names.index(name) for name in wanted]
+        places = [self.names.index(name) for name in wanted]
         return self._build(
-            {name: self._blocks[name] for name in wanted}, self._observed[:, columns], self._index
+            {name: self._blocks[name] for name in wanted},
+            self._observed[:, places],
+            self._index,
+            {name: self._columns[name] for name in wanted},
         )
+
+    def with_observed(self, observed: Any) -> "MultiView":
+        """Return the same samples with another mask, which may only hide views.
+
+        Parameters
+        ----------
+        observed : array-like of bool of shape (n_samples, n_views)
+
+        Returns
+        -------
+        views : MultiView
+        """
+        mask = check_mask(observed, self.shape, "views")
+        _check_observed_values(mask & ~self._observed, self.names)
+        blocks = {
+            name: without_rows(block, ~present)
+            for (name, block), present in zip(self._blocks.items(), mask.T, strict=True)
+        }
+        return self._build(blocks, mask, self._index, self._columns)
+
+    def to_frame(self) -> Any:
+        """Return one data frame of pandas with the views side by side.
+
+        Returns
+        -------
+        frame : DataFrame of shape (n_samples, n_columns)
+            With MultiIndex columns, whose top level names the views: `from_frame` is the way back.
+            All cells of an absent view are missing.
+        """
+        return side_by_side(self)
+
+    def to_mudata(self) -> Any:
+        """Return a MuData with a modality for each view, which must be numeric.
+
+        Returns
+        -------
+        mdata : MuData
+            A modality holds the samples that have the view. Samples without any view are lost.
+        """
+        return mudata.as_mudata(self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise TypeError(
@@ -244,107 +367,13 @@ class MultiView:
         )
 
     @classmethod
-    def _build(cls, blocks: dict[str, Floats], observed: Bools, index: Any) -> "MultiView":
+    def _build(
+        cls, blocks: dict[str, Any], observed: Bools, index: Any, columns: Any = None
+    ) -> "MultiView":
         made = cls.__new__(cls)
         made._blocks, made._observed, made._index = blocks, observed, index
+        made._columns = dict.fromkeys(blocks) if columns is None else columns
         return made
-
-
-def as_views(
-    X: Any,
-    views: ViewColumns = None,
-    *,
-    partial_nan: PartialNaN = "raise",
-) -> MultiView:
-    """Turn any accepted input into a `MultiView`.
-
-    Parameters
-    ----------
-    X : MultiView, dict, list of 2-D arrays, or array-like of shape (n_samples, n_features)
-        A list of 2-D arrays is a list of views; any other list is 2-D data.
-    views : dict of str to columns, "columns" or None, default=None
-        How the columns of 2-D data form views: labels (data frames), positions, slices of
-        positions or boolean masks; ``"columns"`` makes every column a view. None: the top level
-        of MultiIndex columns, otherwise one view named ``X`` with all columns, in which NaN is
-        refused.
-    partial_nan : {"raise", "allow"}, default="raise"
-        Whether a view may have NaN in some of the columns of a sample.
-
-    Returns
-    -------
-    views : MultiView of shape (n_samples, n_views)
-    """
-    if not has_views(X):
-        if not is_frame(X):
-            X = _check_2d(X)
-        return split_columns(X, resolve_columns(X, views), views, partial_nan)
-    if views is not None:
-        raise ValueError(
-            "views= describes the columns of 2-D data; leave it None when X is a "
-            f"{type(X).__name__}, which has its views already"
-        )
-    made = X if isinstance(X, MultiView) else MultiView(X)
-    if partial_nan == "raise":
-        _check_partial_nan(made)
-    return made
-
-
-def has_views(X: Any) -> bool:
-    """Whether `X` is a MultiView, a dict of views or a list of 2-D arrays."""
-    if isinstance(X, MultiView | Mapping):
-        # scipy's dictionary-of-keys matrices are mappings too
-        return not issparse(X)
-    return (
-        isinstance(X, list | tuple)
-        and len(X) > 0
-        and all(len(getattr(block, "shape", ())) == 2 for block in X)
-    )
-
-
-def split_columns(
-    X: Any, columns: Mapping[str, Indices], views: ViewColumns, partial_nan: PartialNaN
-) -> MultiView:
-    """Cut 2-D data into views; with `views=None` a single view X has no absent samples."""
-    if is_frame(X):
-        made = MultiView({name: X.iloc[:, positions] for name, positions in columns.items()})
-    else:
-        whole = np.arange(X.shape[1])
-        made = MultiView(
-            {
-                name: X if np.array_equal(positions, whole) else X[:, positions]
-                for name, positions in columns.items()
-            }
-        )
-    if partial_nan == "raise":
-        _check_partial_nan(made, whole_rows=views is None and list(columns) == ["X"])
-    return made
-
-
-def _named(views: Mapping[Any, Any] | Sequence[Any]) -> dict[str, Any]:
-    if not isinstance(views, Mapping | list | tuple):
-        raise ValueError(
-            f"a MultiView is made of a dict or list of 2-D blocks, got {type(views).__name__}; "
-            "as_views splits the columns of 2-D data into views"
-        )
-    if not isinstance(views, Mapping):
-        views = {f"view_{position}": block for position, block in enumerate(views)}
-    if not views:
-        raise ValueError("a MultiView needs at least one view")
-    names = check_names(views, len(views), "view")
-    return dict(zip(names, views.values(), strict=True))
-
-
-def as_block(name: Any, block: Any) -> Floats:
-    """Return the block of a view as a 2-D float64 array; errors name the view."""
-    try:
-        return _check_2d(block, ensure_min_samples=0)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"view {str(name)!r}: {error}") from error
-
-
-def _check_2d(X: Any, **options: Any) -> Floats:
-    checked: Floats = check_array(X, dtype=np.float64, ensure_all_finite=False, **options)
-    return checked
 
 
 def _check_observed_values(contradiction: Bools, names: tuple[str, ...]) -> None:
@@ -354,45 +383,3 @@ def _check_observed_values(contradiction: Bools, names: tuple[str, ...]) -> None
                 f"view {name!r} is marked as observed but entirely NaN for {rows.sum()} of "
                 f"{len(rows)} samples; mark these samples as absent"
             )
-
-
-def _check_finite(name: str, block: Floats) -> None:
-    infinite = np.isinf(block)
-    if infinite.any():
-        raise ValueError(
-            f"view {name!r} has {infinite.sum()} infinite values (inf) in "
-            f"{infinite.any(axis=1).sum()} of {len(block)} samples; replace them, or set the cells "
-            "to NaN and impute them with ViewTransformer"
-        )
-
-
-def _check_partial_nan(views: MultiView, *, whole_rows: bool = False) -> None:
-    """Refuse views with some NaN in a row, and with `whole_rows` also rows of nothing but NaN."""
-    for name, present in zip(views.names, views.observed.T, strict=True):
-        affected = np.isnan(views[name]).any(axis=1) & (present | whole_rows)
-        if affected.any():
-            what = "NaN" if whole_rows else "NaN in some but not all of its columns"
-            remedy = (
-                "pass views={name: columns} if whole views are absent"
-                if whole_rows
-                else "set all its columns to NaN where the view is absent"
-            )
-            raise ValueError(
-                f"view {name!r} has {what} for {affected.sum()} of {len(views)} samples; "
-                f"impute single cells with ViewTransformer, or {remedy}"
-            )
-
-
-def _common_index(named: Mapping[str, Any]) -> Any:
-    """Return the index that all data frames share, None if there is no frame."""
-    indexes = {name: block.index for name, block in named.items() if is_frame(block)}
-    first = next(iter(indexes), None)
-    if first is None:
-        return None
-    for name, index in indexes.items():
-        if not index.equals(indexes[first]):
-            raise ValueError(
-                f"the data frames of views {first!r} and {name!r} have different indexes; join "
-                "them with MultiView.from_frames, or reset the index if the rows correspond"
-            )
-    return indexes[first].to_numpy()

@@ -10,9 +10,11 @@ from sklearn.utils import check_random_state
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.data.columns import ViewColumns, has_view_level, is_frame, resolve_columns
+from kernelquilt.data.columns import ViewColumns, has_view_level, resolve_columns
+from kernelquilt.data.conversion import as_views, has_views
+from kernelquilt.data.frames import is_frame
 from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.views import MultiView, as_views, has_views
+from kernelquilt.data.views import MultiView
 
 _N_GROUPS = 4
 
@@ -93,7 +95,7 @@ def make_absent(
         return data._with_observed(observed)
     if two_dimensional:
         return _with_nan(X, views, observed)
-    return MultiView({name: data[name] for name in data.names}, observed, index=data.index)
+    return data.with_observed(observed)
 
 
 def _kept(margin: Floats, observed: Bools) -> Bools:

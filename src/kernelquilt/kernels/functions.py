@@ -1,7 +1,8 @@
 """Kernel functions of two blocks of samples, for use in `ViewKernels` or on their own.
 
 A kernel function is any callable ``k(A, B)`` that returns the (len(A), len(B)) similarities. The
-ones here are fitted first, with the training samples that have the view and their weights.
+ones here are fitted first, with the training samples that have the view and their weights. All but
+`LatentSemantic` take sparse matrices too.
 """
 
 from functools import partial
@@ -9,14 +10,20 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import svd
-from scipy.spatial.distance import cdist
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._typing import Floats
+from kernelquilt.kernels.distances import (
+    inner_products,
+    mean_distance,
+    squared_distances,
+    with_values,
+)
 from kernelquilt.kernels.median import pair_median
 
-_CHUNK = 256
 _MEDIAN_SAMPLES = 2000
 
 
@@ -46,12 +53,12 @@ class Gaussian(BaseEstimator):
         """Short name, such as ``gaussian_0.25``."""
         return f"gaussian_{self.scale:g}"
 
-    def fit(self, A: Floats, sample_weight: Floats | None = None) -> "Gaussian":
+    def fit(self, A: Any, sample_weight: Floats | None = None) -> "Gaussian":
         """Set the width.
 
         Parameters
         ----------
-        A : ndarray of shape (n_samples, n_columns)
+        A : ndarray or sparse matrix of shape (n_samples, n_columns)
         sample_weight : ndarray of shape (n_samples,), default=None
 
         Returns
@@ -77,9 +84,10 @@ class Gaussian(BaseEstimator):
         self.width_ = float(self.scale * mean) or 1.0
         return self
 
-    def __call__(self, A: Floats, B: Floats | None = None) -> Floats:
+    def __call__(self, A: Any, B: Any = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
-        return self.of_squared_distances(squared_distances(A, A if B is None else B))
+        squared = squared_distances(A, A if B is None else B)
+        return self.of_squared_distances(squared, out=squared)
 
     def of_squared_distances(self, squared: Floats, out: Floats | None = None) -> Floats:
         """Return the similarities at given squared distances.
@@ -131,12 +139,12 @@ class MedianGaussian(BaseEstimator):
         """Short name, such as ``median_gaussian_1``."""
         return f"median_gaussian_{self.scale:g}"
 
-    def fit(self, A: Floats, sample_weight: Floats | None = None) -> "MedianGaussian":
+    def fit(self, A: Any, sample_weight: Floats | None = None) -> "MedianGaussian":
         """Set location, scale and width.
 
         Parameters
         ----------
-        A : ndarray of shape (n_samples, n_columns)
+        A : ndarray or sparse matrix of shape (n_samples, n_columns)
         sample_weight : ndarray of shape (n_samples,), default=None
 
         Returns
@@ -147,24 +155,23 @@ class MedianGaussian(BaseEstimator):
             raise ValueError(
                 f"scale of MedianGaussian must be positive and finite, got {self.scale!r}"
             )
-        weight = np.ones(len(A)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        kept = np.flatnonzero(weight > 0) if weight.any() else np.arange(len(A))
-        A, weight = A[kept], weight[kept] if weight.any() else np.ones(len(A))
+        n = A.shape[0]
+        weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        kept = np.flatnonzero(weight > 0) if weight.any() else np.arange(n)
+        A, weight = A[kept], weight[kept] if weight.any() else np.ones(n)
         self.mean_, self.deviation_ = np.zeros(A.shape[1]), np.ones(A.shape[1])
         if self.standardize:
-            share = weight / weight.sum()
-            self.mean_ = share @ A
-            deviation = np.sqrt(share @ np.square(A - self.mean_))
+            self.mean_, deviation = _moments(A, weight / weight.sum())
             # what is left of a constant column is rounding
             constant = deviation <= 1e-12 * np.abs(self.mean_)
             self.deviation_ = np.where(constant | (deviation == 0), 1.0, deviation)
-        step = -(-len(A) // _MEDIAN_SAMPLES)
+        step = -(-A.shape[0] // _MEDIAN_SAMPLES)
         standard = self._standardised(A[::step])
         median = pair_median(squared_distances(standard, standard), weight[::step])
         self.squared_width_ = self.scale**2 * median
         return self
 
-    def __call__(self, A: Floats, B: Floats | None = None) -> Floats:
+    def __call__(self, A: Any, B: Any = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
         check_is_fitted(self, "squared_width_")
         standard = self._standardised(A)
@@ -173,8 +180,12 @@ class MedianGaussian(BaseEstimator):
         exponent /= -self.squared_width_
         return np.exp(exponent, out=exponent)
 
-    def _standardised(self, A: Floats) -> Floats:
-        return np.asarray((A - self.mean_) / self.deviation_) if self.standardize else A
+    def _standardised(self, A: Any) -> Any:
+        if not self.standardize:
+            return A
+        if issparse(A):  # not centred: distances do not notice
+            return with_values(A, A.data / self.deviation_[A.indices])
+        return np.asarray((A - self.mean_) / self.deviation_)
 
 
 def gaussian_bank(
@@ -218,13 +229,20 @@ class Jaccard(BaseEstimator):
 
     name = "jaccard"
 
-    def __call__(self, A: Floats, B: Floats | None = None) -> Floats:
+    def __call__(self, A: Any, B: Any = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
-        in_a = (np.asarray(A) != 0).astype(np.float64)
-        in_b = in_a if B is None else (np.asarray(B) != 0).astype(np.float64)
-        both = in_a @ in_b.T
-        either = in_a.sum(axis=1)[:, None] + in_b.sum(axis=1) - both
+        in_a = self._as_sets(A)
+        in_b = in_a if B is None else self._as_sets(B)
+        both = inner_products(in_a, in_b)
+        sizes = [np.asarray(each.sum(axis=1)).ravel() for each in (in_a, in_b)]
+        either = np.add.outer(*sizes) - both
         return np.divide(both, either, out=np.ones_like(both), where=either > 0)
+
+    @staticmethod
+    def _as_sets(A: Any) -> Any:
+        if issparse(A):
+            return with_values(A, (A.data != 0).astype(np.float64))
+        return (np.asarray(A) != 0).astype(np.float64)
 
 
 class LatentSemantic(BaseEstimator):
@@ -249,7 +267,7 @@ class LatentSemantic(BaseEstimator):
         """Short name, such as ``latent_semantic_100``."""
         return f"latent_semantic_{self.n_components}"
 
-    def fit(self, A: Floats, sample_weight: Floats | None = None) -> "LatentSemantic":
+    def fit(self, A: Any, sample_weight: Floats | None = None) -> "LatentSemantic":
         """Find the directions.
 
         Parameters
@@ -263,6 +281,11 @@ class LatentSemantic(BaseEstimator):
         """
         if self.n_components < 1:
             raise ValueError(f"n_components must be at least 1, got {self.n_components}")
+        if issparse(A):
+            raise TypeError(
+                "LatentSemantic needs dense data; reduce a sparse view with "
+                "ViewTransformer(TruncatedSVD(100)) and take the kernel 'cosine'"
+            )
         weighted = A if sample_weight is None else np.sqrt(sample_weight)[:, None] * A
         _, singular, directions = svd(weighted, full_matrices=False)
         rounding = singular[0] * max(A.shape) * np.finfo(np.float64).eps
@@ -270,7 +293,7 @@ class LatentSemantic(BaseEstimator):
         self.components_ = directions[: min(rank, self.n_components)]
         return self
 
-    def __call__(self, A: Floats, B: Floats | None = None) -> Floats:
+    def __call__(self, A: Any, B: Any = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
         unit_a = self._project(A)
         unit_b = unit_a if B is None else self._project(B)
@@ -286,55 +309,13 @@ class LatentSemantic(BaseEstimator):
         return np.asarray(projected / length[:, None])
 
 
-def mean_distance(A: Floats, sample_weight: Floats | None = None) -> float:
-    """Return the weighted mean Euclidean distance over all ordered pairs of rows.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n_samples, n_columns)
-    sample_weight : ndarray of shape (n_samples,), default=None
-    """
-    weight = np.ones(len(A)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    total = 0.0
-    for start in range(0, len(A), _CHUNK):
-        stop = start + _CHUNK
-        distances = squared_distances(A[start:stop], A[start:])
-        np.sqrt(distances, out=distances)
-        # pairs with later rows count twice, pairs within the chunk appear in both orders
-        pairs = weight[start:].copy()
-        pairs[_CHUNK:] *= 2
-        total += float(weight[start:stop] @ (distances @ pairs))
-    return total / float(weight.sum()) ** 2 if weight.any() else 0.0
-
-
-def squared_distances(A: Floats, B: Floats) -> Floats:
-    """Return squared Euclidean distances, exactly 0 between equal rows.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n_a, n_columns)
-    B : ndarray of shape (n_b, n_columns)
-
-    Returns
-    -------
-    squared : ndarray of shape (n_a, n_b)
-        Exactly symmetric if `A` is `B`.
-    """
-    if A.shape[1] <= 32:
-        return np.asarray(cdist(A, B, "sqeuclidean"))
-    # Many columns: a matrix product is much faster, but cancels for close pairs.
-    centre = B.mean(axis=0)
-    same, A, B = A is B, A - centre, B - centre
-    B = A if same else B
-    lengths = np.add.outer(np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", B, B))
-    squared = A @ B.T
-    squared *= -2
-    squared += lengths
-    rows, cols = np.nonzero(squared <= 1e-2 * lengths)
-    for start in range(0, len(rows), _CHUNK):
-        i, j = rows[start : start + _CHUNK], cols[start : start + _CHUNK]
-        squared[i, j] = np.square(A[i] - B[j]).sum(axis=1)
-    return np.asarray(squared)
+def _moments(A: Any, share: Floats) -> tuple[Floats, Floats]:
+    """Return means and standard deviations (d,) of columns, with weights (n,) that sum to one."""
+    if issparse(A):
+        mean, variance = mean_variance_axis(A, axis=0, weights=share)
+        return mean, np.sqrt(variance)
+    mean = share @ A
+    return mean, np.sqrt(share @ np.square(A - mean))
 
 
 def kernel_name(kernel: Any) -> str:

@@ -15,10 +15,13 @@ import numpy as np
 from kernelquilt._messages import quoted, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.memory import check_memory
+from kernelquilt.data.preparation import ColumnPreparation
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
+from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import LEARNED, validate_views
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.view_kernels import ViewKernels, kernels_of_views
+from kernelquilt.kernels.choice import kernels_of_views
+from kernelquilt.kernels.view_kernels import ViewKernels
 
 Samples = MultiView | KernelStack
 
@@ -134,7 +137,6 @@ class _StackInput(KernelInput):
 
     def __init__(self, estimator: Any, stack: KernelStack) -> None:
         super().__init__(estimator)
-        stack.check_square()
         warn_all_absent(stack.observed, stack.names, "kernel")
         self.training: TrainingRows = stack.training_rows
         self.names, self.observed = stack.names, stack.observed
@@ -173,6 +175,7 @@ class _ViewInput(KernelInput):
         self, estimator: Any, data: MultiView, kernels: Any, weight: Floats | None
     ) -> None:
         super().__init__(estimator)
+        self.preparation: ViewTransformer | None = vars(estimator).get("preparation_")
         self.view_kernels = ViewKernels(kernels)._fit_views(data, weight)
         self.names = self.view_kernels.kernel_names_
         self.observed = self.view_kernels.kernel_observed(data)
@@ -191,7 +194,10 @@ class _ViewInput(KernelInput):
                 f"X is a KernelStack, but {type(estimator).__name__} was fitted on views; "
                 "pass samples in the form of the training samples"
             )
-        return validate_views(estimator, X, estimator.views, reset=False)
+        if self.preparation is None:
+            return validate_views(estimator, X, estimator.views, reset=False)
+        data = validate_views(estimator, X, estimator.views, reset=False, as_given=True)
+        return self.preparation._transform_views(data)
 
     def observed_of(self, rows: MultiView) -> Bools:
         return self.view_kernels.kernel_observed(rows)
@@ -218,17 +224,48 @@ class _ViewInput(KernelInput):
 def check_samples(estimator: Any, X: Any) -> Samples:
     """Return the training samples of an estimator with the parameters `kernels` and `views`.
 
-    Sets the attributes of the estimator that describe them.
+    Sets the attributes of the estimator that describe them. If it has the parameter ``prepare``,
+    views stay as they were given, and `prepare_samples` is next.
     """
+    for name in LEARNED:
+        vars(estimator).pop(name, None)
     if isinstance(X, KernelStack) or is_precomputed(estimator.kernels):
         if estimator.views is not None:
             raise ValueError("views= describes the columns of 2-D data; leave it None for kernels")
         stack = as_stack(X)
-        for name in LEARNED:
-            vars(estimator).pop(name, None)
+        stack.check_square()
         estimator.n_features_in_ = stack.shape[1]
         return stack
-    return validate_views(estimator, X, estimator.views, reset=True)
+    return validate_views(
+        estimator, X, estimator.views, reset=True, as_given=prepares_itself(estimator)
+    )
+
+
+def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
+    """Fill the missing cells and encode the categories of training samples, if asked for.
+
+    Sets ``preparation_`` of the estimator, the fitted transformer or None.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameter ``prepare``.
+    data : MultiView or KernelStack of n samples
+        From `check_samples`.
+    weight : ndarray of shape (n,)
+        Weights of the samples in means.
+
+    Returns
+    -------
+    data : MultiView or KernelStack of n samples
+        Complete numeric views are what they were.
+    """
+    estimator.preparation_ = None
+    if isinstance(data, KernelStack) or not prepares_itself(estimator):
+        return data
+    estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False))
+    data = validate_views(estimator.preparation_, data, None, reset=True, as_given=True)
+    return estimator.preparation_._fit_views(data, weight=weight)
 
 
 def fit_input(
@@ -310,8 +347,14 @@ def is_precomputed(kernels: Any) -> bool:
     return isinstance(kernels, str) and kernels == "precomputed"
 
 
+def prepares_itself(estimator: Any) -> bool:
+    """Whether an estimator fills missing cells and encodes categories by itself."""
+    return getattr(estimator, "prepare", None) == "auto"
+
+
 def input_tags(estimator: Any, tags: Any) -> Any:
     """Return scikit-learn's tags of an estimator with the parameters `kernels` and `views`."""
-    tags.input_tags.allow_nan = estimator.views is not None
+    tags.input_tags.allow_nan = estimator.views is not None or prepares_itself(estimator)
+    tags.input_tags.sparse = not is_precomputed(estimator.kernels)
     tags.input_tags.pairwise = is_precomputed(estimator.kernels)
     return tags

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.cluster import KMeans
 
 from kernelquilt._typing import Floats, Indices
@@ -17,7 +18,7 @@ class TrainingKernel(NamedTuple):
     n: int
     columns: Callable[[Indices], Floats]  # (n, k) for k positions
     diag: Callable[[], Floats]  # (n,)
-    points: Floats | None  # columns of the view, (n, d), if it has any
+    points: Any  # columns of the view, (n, d), if it has any
 
 
 def training_kernels(held: KernelInput, data: Samples) -> Iterator[tuple[TrainingKernel, Indices]]:
@@ -50,7 +51,10 @@ def _kmeans(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> I
         points = kernel.columns(_uniform(kernel, count, rng))
     clusters = KMeans(count, n_init=1, random_state=rng).fit(points)
     # the position of the closest sample of each cluster
-    own = np.linalg.norm(points - clusters.cluster_centers_[clusters.labels_], axis=1)
+    if issparse(points):
+        own = clusters.transform(points)[np.arange(kernel.n), clusters.labels_]
+    else:
+        own = np.linalg.norm(points - clusters.cluster_centers_[clusters.labels_], axis=1)
     order = np.lexsort((own, clusters.labels_))
     _, first = np.unique(clusters.labels_[order], return_index=True)
     chosen = order[first]

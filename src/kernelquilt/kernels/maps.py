@@ -282,6 +282,6 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.views is not None
-        tags.input_tags.two_d_array = self.kernels is not None
+        tags.input_tags.sparse = tags.input_tags.two_d_array = self.kernels is not None
         tags.input_tags.three_d_array = self.kernels is None
         return tags

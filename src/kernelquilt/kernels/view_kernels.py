@@ -1,38 +1,32 @@
 """From views to kernels: the transformer `ViewKernels`."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._messages import unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.core.memory import check_memory
+from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import ViewColumns
 from kernelquilt.data.gram import check_finite
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.validation import validate_views
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.functions import (
-    Gaussian,
-    Jaccard,
-    LatentSemantic,
-    MedianGaussian,
-    kernel_name,
-    mean_distance,
-    squared_distances,
+from kernelquilt.kernels.choice import (
+    as_function,
+    call_kernel,
+    distinct_names,
+    fit_kernels,
+    kernels_of_views,
 )
+from kernelquilt.kernels.distances import squared_distances
+from kernelquilt.kernels.functions import Gaussian
 
-_OWN_KERNELS = {
-    "gaussian": Gaussian,
-    "median_gaussian": MedianGaussian,
-    "jaccard": Jaccard,
-    "latent_semantic": LatentSemantic,
-}
 _DIAGONAL_BLOCK = 64
 _FOR_MANY_SAMPLES = "dtype=np.float32 takes half; EmpiricalKernelMap is made for many samples; "
 _REMEDY = "scale the columns of the view, or choose another kernel"
@@ -128,14 +122,14 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         self.kernels_: list[Any] = []
         names: list[str] = []
         for view, present in zip(data.names, data.observed.T, strict=True):
-            functions = [_as_function(kernel) for kernel in chosen[view]]
+            functions = [as_function(kernel) for kernel in chosen[view]]
             names += [f"{view}__{name}" for name, _ in functions]
             kernels = [kernel for _, kernel in functions]
             if present.any():
                 weight = None if sample_weight is None else sample_weight[present]
-                _fit_kernels(kernels, data[view][present], weight)
+                fit_kernels(kernels, take(data[view], np.flatnonzero(present)), weight)
             self.kernels_ += kernels
-        self.kernel_names_ = _distinct(names)
+        self.kernel_names_ = distinct_names(names)
         counts = [len(chosen[view]) for view in data.names]
         self.kernel_views_ = np.repeat(np.arange(len(counts)), counts)
         self.training_views_ = data
@@ -350,101 +344,10 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.views is not None
+        tags.input_tags.sparse = True
         return tags
 
 
-def kernels_of_views(kernels: Any, names: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Return the kernels asked for, a list for every view.
-
-    Parameters
-    ----------
-    kernels : str, callable, list or dict
-        As in `ViewKernels`.
-    names : tuple of str
-        Names of the views.
-
-    Returns
-    -------
-    kernels : dict of str to list
-    """
-    if isinstance(kernels, Mapping):
-        kernels = {str(view): kernel for view, kernel in kernels.items()}
-    else:
-        kernels = dict.fromkeys(names, kernels)
-    unknown = [str(view) for view in kernels if view not in names]
-    uncovered = [view for view in names if view not in kernels]
-    for wrong, text in ((unknown, "are given for unknown"), (uncovered, "are not given for")):
-        if wrong:
-            raise ValueError(f"kernels {text} views {quoted(wrong)}; X has {quoted(names)}")
-    lists = {
-        view: list(kernels[view]) if isinstance(kernels[view], list | tuple) else [kernels[view]]
-        for view in names
-    }
-    empty = [view for view in names if not lists[view]]
-    if empty:
-        raise ValueError(f"the list of kernels is empty for views {quoted(empty)}")
-    return lists
-
-
-def _as_function(kernel: Any) -> tuple[str, Any]:
-    """Return the name and an unfitted copy of a kernel function."""
-    if isinstance(kernel, str):
-        if kernel in _OWN_KERNELS:
-            kernel = _OWN_KERNELS[kernel]()
-            return kernel.name, kernel
-        from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-
-        if kernel in PAIRWISE_KERNEL_FUNCTIONS:
-            return kernel, PAIRWISE_KERNEL_FUNCTIONS[kernel]
-        valid = sorted([*_OWN_KERNELS, *PAIRWISE_KERNEL_FUNCTIONS])
-        close = get_close_matches(kernel, valid)
-        ordered = [*close, *(name for name in valid if name not in close)]
-        raise ValueError(f"unknown kernel {kernel!r}; the names are {quoted(ordered)}")
-    if isinstance(kernel, type) or not callable(kernel):
-        raise ValueError(
-            f"a kernel is a name, a callable k(A, B) or a kernel object, got {kernel!r}"
-        )
-    return kernel_name(kernel), clone(kernel, safe=False)
-
-
-def _fit_kernels(kernels: list[Any], A: Floats, sample_weight: Floats | None) -> None:
-    """Fit the kernels of a view to the samples that have it."""
-    mean = None
-    for kernel in kernels:
-        if isinstance(kernel, Gaussian):
-            mean = mean_distance(A, sample_weight) if mean is None else mean
-            kernel.fit_mean_distance(mean)
-        elif hasattr(kernel, "fit"):
-            kernel.fit(A, **({} if sample_weight is None else {"sample_weight": sample_weight}))
-
-
-def call_kernel(name: str, kernel: Any, A: Floats, B: Floats) -> Floats:
-    """Return the similarities (len(A), len(B)) of a kernel function; errors name it."""
-    try:
-        values = np.asarray(kernel(A, B), dtype=np.float64)
-    except ValueError as error:
-        raise ValueError(f"kernel {name!r} could not be computed: {error}") from error
-    if values.shape != (len(A), len(B)):
-        raise ValueError(
-            f"kernel {name!r} must return shape {(len(A), len(B))} for blocks of shape {A.shape} "
-            f"and {B.shape}, got {values.shape}"
-        )
-    return values
-
-
-def _observed_rows(data: MultiView, view: str) -> Floats:
-    block: Floats = data[view]
-    present = data.present(view)
+def _observed_rows(data: MultiView, view: str) -> Any:
+    block, present = data[view], data.present(view)
     return block if present.all() else block[present]
-
-
-def _distinct(names: list[str]) -> tuple[str, ...]:
-    """Make names different by numbering repetitions: a, a_2, a_3."""
-    made: dict[str, None] = {}
-    for name in names:
-        candidate, number = name, 1
-        while candidate in made:
-            number += 1
-            candidate = f"{name}_{number}"
-        made[candidate] = None
-    return tuple(made)

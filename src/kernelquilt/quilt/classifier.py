@@ -40,6 +40,10 @@ class QuiltClassifier(BaseRidgeClassifier):
         samples that have them.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    prepare : {"auto"} or None, default="auto"
+        ``"auto"`` fills single missing cells with the mean of their column and encodes categories
+        one-hot, by what the training samples show; complete numeric views stay as they are. None
+        refuses both.
     completion : completer or None, default=None
         What fills absent kernels, after they are centred; None is ``TransferFill(weighting="loo",
         n_passes=2, constant=0)``.
@@ -77,6 +81,8 @@ class QuiltClassifier(BaseRidgeClassifier):
         The fitted experts.
     used_kernels_, used_samples_ : ndarrays of int
         Kernels that at least 3 training samples have, and training samples that have one of them.
+    preparation_ : ViewTransformer or None
+        What fills cells and encodes categories.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -112,6 +118,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         kernels: Any = "median_gaussian",
         *,
         views: Any = None,
+        prepare: str | None = "auto",
         completion: Any = None,
         pattern: bool = False,
         class_weight: Any = None,
@@ -120,6 +127,7 @@ class QuiltClassifier(BaseRidgeClassifier):
     ) -> None:
         self.kernels = kernels
         self.views = views
+        self.prepare = prepare
         self.completion = completion
         self.pattern = pattern
         self.class_weight = class_weight

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
@@ -21,6 +21,7 @@ from kernelquilt.quilt.view_ridge import usable_views
 CONSTRAINTS: dict[str, Any] = {
     "kernels": "no_validation",
     "views": "no_validation",
+    "prepare": [StrOptions({"auto"}), None],
     "completion": [HasMethods(["fit_transform", "transform"]), None],
     "pattern": ["boolean"],
     "max_memory": [Interval(Real, 0, None, closed="neither")],

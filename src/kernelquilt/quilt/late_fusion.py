@@ -73,6 +73,10 @@ class LateFusionClassifier(BaseRidgeClassifier):
         shape (n, n, M). Each kernel makes a ridge classifier.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    prepare : {"auto"} or None, default="auto"
+        ``"auto"`` fills single missing cells with the mean of their column and encodes categories
+        one-hot, by what the training samples show; complete numeric views stay as they are. None
+        refuses both.
     class_weight : dict, "balanced" or None, default=None
         Factors on the losses by class.
     n_jobs : int or None, default=None
@@ -92,6 +96,8 @@ class LateFusionClassifier(BaseRidgeClassifier):
         Leave-one-out accuracy of all together (the reliabilities are not left out).
     stacking_ : StackingWeights
         Reliabilities and biases.
+    preparation_ : ViewTransformer or None
+        What fills cells and encodes categories.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -112,6 +118,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "kernels": "no_validation",
         "views": "no_validation",
+        "prepare": [StrOptions({"auto"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -123,6 +130,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
         *,
         kernels: Any = "median_gaussian",
         views: Any = None,
+        prepare: str | None = "auto",
         class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -130,6 +138,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
         self.n_landmarks = n_landmarks
         self.kernels = kernels
         self.views = views
+        self.prepare = prepare
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -157,6 +157,10 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    prepare : {"auto"} or None, default="auto"
+        ``"auto"`` fills single missing cells with the mean of their column and encodes categories
+        one-hot, by what the training samples show; complete numeric views stay as they are. None
+        refuses both.
     tol : float, default=1e-3
         Relative duality gap of the weights.
     max_iter : int, default=200
@@ -192,6 +196,8 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         Objective and gap by iteration.
     stacking_ : StackingWeights
         What turns scores into probabilities.
+    preparation_ : ViewTransformer or None
+        What fills cells and encodes categories.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -213,6 +219,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         "lam": [Interval(Real, 0, np.inf, closed="neither"), None],
         "kernels": "no_validation",
         "views": "no_validation",
+        "prepare": [StrOptions({"auto"}), None],
         "tol": [Interval(Real, 0, np.inf, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -227,6 +234,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         lam: float | None = None,
         kernels: Any = "gaussian",
         views: Any = None,
+        prepare: str | None = "auto",
         tol: float = 1e-3,
         max_iter: int = 200,
         class_weight: Any = None,
@@ -237,6 +245,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.lam = lam
         self.kernels = kernels
         self.views = views
+        self.prepare = prepare
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight

@@ -10,7 +10,12 @@ from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
-from kernelquilt.kernels.inputs import check_samples, input_tags, naming_indefinite
+from kernelquilt.kernels.inputs import (
+    check_samples,
+    input_tags,
+    naming_indefinite,
+    prepare_samples,
+)
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.stacking import solve_linear_stacking
@@ -30,6 +35,10 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         samples that have them.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    prepare : {"auto"} or None, default="auto"
+        ``"auto"`` fills single missing cells with the mean of their column and encodes categories
+        one-hot, by what the training samples show; complete numeric views stay as they are. None
+        refuses both.
     completion : completer or None, default=None
         What fills absent kernels, as in `QuiltClassifier`.
     pattern : bool, default=False
@@ -50,6 +59,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         Leave-one-out coefficient of determination.
     early_stacking_, late_stacking_, quilt_, used_kernels_, used_samples_
         As in `QuiltClassifier`.
+    preparation_ : ViewTransformer or None
+        What fills cells and encodes categories.
     kernel_names_, n_features_in_
         As in `QuiltClassifier`.
 
@@ -71,6 +82,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         kernels: Any = "median_gaussian",
         *,
         views: Any = None,
+        prepare: str | None = "auto",
         completion: Any = None,
         pattern: bool = False,
         max_memory: float = 4.0,
@@ -78,6 +90,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
     ) -> None:
         self.kernels = kernels
         self.views = views
+        self.prepare = prepare
         self.completion = completion
         self.pattern = pattern
         self.max_memory = max_memory
@@ -116,6 +129,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
             self.scale_ = spread if spread > 1e-12 * abs(self.mean_) else 1.0
             Y = ((y - self.mean_) / self.scale_)[:, None]
             targets = Targets.of(Y, np.zeros(len(y), np.intp), copies)
+            data = prepare_samples(self, data, targets.copies)
             with naming_indefinite(self, data):
                 fitted, part = fit_to_samples(self, data, targets)
             loo = fitted.quilt.early_loo, fitted.quilt.late_loo

@@ -21,6 +21,7 @@ from kernelquilt.kernels.inputs import (
     check_samples,
     input_tags,
     naming_indefinite,
+    prepare_samples,
     without_negligible,
 )
 
@@ -145,6 +146,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
             self.classes_, codes, weight = labels
             Y = class_targets(codes, len(self.classes_))
             targets = Targets.of(Y, codes, weight, labels.factors(self.class_weight))
+            data = prepare_samples(self, data, targets.copies)
             with naming_indefinite(self, data):
                 self._learn(data, targets)
         return self

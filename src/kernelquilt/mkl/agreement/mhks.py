@@ -40,6 +40,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
@@ -238,7 +239,10 @@ class MHKSClassifier(BaseMKLClassifier):
 
     def _linear_views(self, held: KernelInput) -> MultiView | None:
         """Return the training views if they stand for linear kernels, otherwise None."""
-        return held.views if self.kernels == "linear" else None
+        if self.kernels != "linear" or held.views is None:
+            return None
+        sparse = any(issparse(held.views.given(name)) for name in held.views.names)
+        return None if sparse else held.views
 
     def _training_gram(self, held: KernelInput, data: Samples) -> tuple[Numbers, Bools]:
         if self._linear_views(held) is None:

@@ -48,7 +48,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.validation import validate_views
+from kernelquilt.data.validation import check_dense, validate_views
 from kernelquilt.data.views import MultiView
 
 MOST_COMPONENTS = 50
@@ -197,6 +197,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
             data = validate_views(self, X, self.views, reset=True)
+            check_dense(self, data)
             if not data.observed.any():
                 raise ValueError(f"all {len(data.names)} views of {len(data)} samples are absent")
             warn_all_absent(data.observed, data.names, "view")

@@ -50,6 +50,7 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, warn_unless_settled
 from kernelquilt.core.svm.smo import clearly_negative
+from kernelquilt.data.validation import check_dense
 from kernelquilt.kernels.inputs import KernelInput, Samples, without_view
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem, Prepared, gathered
@@ -357,8 +358,14 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
             embedding = KernelFeatures.fit(K, held.observed, weight, self.n_components)
             return GateInputs(embedding, embedding.of_samples(data, embedding.projections(K)))
         inputs = data if self.gating_view is None else data.select([self.gating_view])
+        check_dense(self, inputs)
         columns = ViewFeatures.fit(inputs, weight)
         return GateInputs(columns, columns.of_samples(inputs))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
 
     def _take(self, data: Prepared) -> None:
         super()._take(data)

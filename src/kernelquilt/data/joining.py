@@ -1,0 +1,163 @@
+"""Samples by their identifiers: joining frames, and the identifiers of views."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from kernelquilt._messages import quoted, warn_user
+from kernelquilt._typing import Array, Indices
+from kernelquilt.data.frames import (
+    annotated_message,
+    cells,
+    has_index,
+    is_annotated,
+    is_frame,
+    is_missing,
+    sorted_identifiers,
+    take_rows,
+)
+
+if TYPE_CHECKING:
+    from kernelquilt.data.views import MultiView
+
+
+class ByIdentifier:
+    """What ``X.loc`` of a MultiView is."""
+
+    def __init__(self, views: "MultiView") -> None:
+        self._views = views
+
+    def __getitem__(self, identifiers: Any) -> "MultiView":
+        """Return the samples with these identifiers, in their order."""
+        index = self._views.index
+        if index is None:
+            raise ValueError("the samples have no identifiers; give them as index=")
+        found: MultiView = self._views[_positions(index, identifiers)]
+        return found
+
+
+def join_frames(frames: Mapping[Any, Any], on: str | None) -> tuple[dict[str, Any], Array]:
+    """Return the frames with the same rows, and their identifiers in ascending order.
+
+    Parameters
+    ----------
+    frames : dict of str to DataFrame
+    on : str or None
+        The column of the identifiers; None for the index.
+
+    Returns
+    -------
+    frames : dict of str to DataFrame of n rows
+        Cells are missing where a frame does not hold a sample.
+    identifiers : ndarray of shape (n,)
+    """
+    if not isinstance(frames, Mapping):
+        raise ValueError("from_frames takes a dict of name to data frame")
+    keyed = {str(name): _with_identifiers(str(name), frame, on) for name, frame in frames.items()}
+    samples = sorted_identifiers(each for _, identifiers in keyed.values() for each in identifiers)
+    if len(frames) > 1 and len(samples) == sum(len(each) for _, each in keyed.values()):
+        warn_user(
+            f"no sample is in more than one of the {len(frames)} frames; check that their "
+            "identifiers are of the same kind"
+        )
+    joined = {}
+    for name, (frame, identifiers) in keyed.items():
+        position = {each: row for row, each in enumerate(identifiers)}
+        rows = np.array([position.get(each, -1) for each in samples], dtype=np.intp)
+        joined[name] = take_rows(frame, rows)
+        if has_index(frame):
+            joined[name] = joined[name].set_axis(samples, axis=0)
+    return joined, np.fromiter(samples, dtype=object, count=len(samples))
+
+
+def common_index(blocks: Mapping[str, Any]) -> Any:
+    """Return the index (n,) that all data frames share, None if no frame has one."""
+    indexes = {
+        name: block.index for name, block in blocks.items() if is_frame(block) and has_index(block)
+    }
+    first = next(iter(indexes), None)
+    if first is None:
+        return None
+    for name, index in indexes.items():
+        if not index.equals(indexes[first]):
+            raise ValueError(
+                f"the data frames of views {first!r} and {name!r} have different indexes; join "
+                "them with MultiView.from_frames, or reset the index if the rows correspond"
+            )
+    index = indexes[first]
+    # dates as objects, which are equal to those in the index of y
+    return index.to_numpy(dtype=object if index.dtype.kind in "Mm" else None)
+
+
+def side_by_side(views: "MultiView") -> Any:
+    """Return views as one data frame of pandas with MultiIndex columns."""
+    import pandas as pd
+
+    parts = {}
+    for name in views.names:
+        block = views.given(name)
+        labels = views.columns[name] or range(block.shape[1])
+        if is_frame(block):
+            columns = {j: cells(block, j) for j in range(block.shape[1])}
+            part = block.copy() if has_index(block) else pd.DataFrame(columns)
+        elif issparse(block):
+            part = pd.DataFrame.sparse.from_spmatrix(block)  # type: ignore[attr-defined]
+        else:
+            part = pd.DataFrame(block)
+        parts[name] = part.set_axis(pd.RangeIndex(len(views)), axis=0).set_axis(labels, axis=1)
+    made = pd.concat(parts, axis=1)
+    return made if views.index is None else made.set_axis(list(views.index), axis=0)
+
+
+def _with_identifiers(name: str, frame: Any, on: str | None) -> tuple[Any, list[Any]]:
+    """Return a frame without its column of identifiers, and these."""
+    if not is_frame(frame):
+        remedy = f"; {annotated_message(frame)}" if is_annotated(frame) else ""
+        raise ValueError(f"view {name!r} is not a data frame{remedy}")
+    if on is not None:
+        labels = list(frame.columns)
+        if on not in labels:
+            raise ValueError(
+                f"view {name!r} has no column {on!r} to join on; it has {quoted(map(str, labels))}"
+            )
+        identifiers, place = cells(frame, labels.index(on)).tolist(), f"the column {on!r}"
+        frame = frame.drop(columns=on) if has_index(frame) else frame.drop(on)
+    elif has_index(frame):
+        identifiers, place = list(frame.index), "the index"
+    else:
+        raise ValueError(
+            f"view {name!r} is a {type(frame).__name__}, which has no index; name the column of "
+            "the identifiers with on="
+        )
+    counts = Counter(identifiers)
+    repeated = sum(count > 1 for count in counts.values())
+    unnamed = sum(map(is_missing, identifiers))
+    for number, problem in ((unnamed, "are missing"), (repeated, "occur more than once")):
+        if number:
+            raise ValueError(
+                f"view {name!r}: {number} sample identifiers {problem} in {place}; keep one row "
+                "per sample, with its identifier"
+            )
+    return frame, identifiers
+
+
+def _positions(index: Array, identifiers: Any) -> Indices:
+    """Return where identifiers, one or several, or a mask of the samples, are in an index (n,)."""
+    if isinstance(identifiers, slice):
+        raise TypeError("samples are selected by a list of identifiers; slice X by position")
+    scalar = np.ndim(identifiers) == 0 or isinstance(identifiers, tuple)
+    wanted = [identifiers] if scalar else list(identifiers)
+    if len(wanted) == len(index) and all(isinstance(each, bool | np.bool_) for each in wanted):
+        return np.flatnonzero(wanted)
+    position = {each: row for row, each in enumerate(index.tolist())}
+    if len(position) < len(index):
+        raise ValueError(
+            f"{len(index) - len(position)} of {len(index)} identifiers of the samples are repeated"
+        )
+    unknown = [each for each in wanted if each not in position]
+    if unknown:
+        raise KeyError(f"{len(unknown)} of {len(wanted)} samples are not there: {quoted(unknown)}")
+    return np.array([position[each] for each in wanted], dtype=np.intp)

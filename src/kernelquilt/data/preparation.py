@@ -1,0 +1,141 @@
+"""What is done to the columns of a view by their type, if nothing else is asked for."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from kernelquilt._messages import quoted, warn_user
+from kernelquilt._typing import Array, Floats, Indices
+from kernelquilt.data.frames import (
+    cells,
+    is_frame,
+    kind_of,
+    numbers_of,
+    select_columns,
+    texts_in,
+)
+
+MANY_CATEGORIES = 30
+
+
+class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Fill missing cells, encode categories and scale numbers.
+
+    Numbers (booleans too) get the mean of the column where they are missing, and are then
+    standardised. Categories (strings, and columns of a categorical type) are encoded one-hot; a
+    missing one is a category of its own if there are some in training, and one that is not known is
+    none of the others. Columns of numbers without any value in training are left out. Dates are
+    refused. Sparse matrices pass as they are.
+
+    Parameters
+    ----------
+    scale : bool, default=True
+        Whether numbers are standardised.
+
+    Attributes
+    ----------
+    number_columns_, category_columns_ : ndarrays of int
+        Positions of the columns in use.
+    scaler_ : StandardScaler
+        Means and standard deviations of the columns of numbers.
+    encoder_ : OneHotEncoder or None
+        Of the columns of categories.
+    """
+
+    def __init__(self, scale: bool = True) -> None:
+        self.scale = scale
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Floats | None = None) -> Any:
+        """Learn means and categories.
+
+        Parameters
+        ----------
+        X : ndarray, DataFrame or sparse matrix of shape (n_samples, n_columns)
+        y : object, default=None
+            Ignored.
+        sample_weight : ndarray of shape (n_samples,), default=None
+            Weights of the samples in means; those without weight do not count.
+
+        Returns
+        -------
+        self : ColumnPreparation
+        """
+        if issparse(X):
+            return self
+        weight = None if sample_weight is None or not sample_weight.any() else sample_weight
+        counted = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
+        # columns of dates are refused with those of numbers
+        is_category = [is_frame(X) and kind_of(X, j) == "category" for j in range(X.shape[1])]
+        self.number_columns_ = np.flatnonzero(~np.array(is_category))
+        self.category_columns_ = np.flatnonzero(is_category)
+        numbers = _numbers(X, self.number_columns_)[counted]
+        seen = ~np.isnan(numbers).all(axis=0)
+        self.number_columns_ = self.number_columns_[seen]
+        self.scaler_ = self.encoder_ = None
+        if seen.any():
+            weight = None if weight is None else weight[counted]
+            self.scaler_ = StandardScaler().fit(numbers[:, seen], sample_weight=weight)
+        if any(is_category):
+            texts = _texts(X, self.category_columns_)[counted]
+            self.encoder_ = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(texts)
+            _warn_of_many(self.encoder_, [X.columns[j] for j in self.category_columns_], len(texts))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Prepare samples.
+
+        Parameters
+        ----------
+        X : as in `fit`, with the same columns
+
+        Returns
+        -------
+        prepared : ndarray of shape (n_samples, n_columns_out), or `X` itself if it is sparse
+            The columns of numbers, then those of the categories.
+        """
+        if issparse(X):
+            return X
+        parts = []
+        if self.scaler_ is not None:
+            numbers = _numbers(X, self.number_columns_)
+            gaps = np.isnan(numbers)
+            if gaps.any():
+                numbers = np.where(gaps, self.scaler_.mean_, numbers)
+            parts.append(self.scaler_.transform(numbers) if self.scale else numbers)
+        if self.encoder_ is not None:
+            parts.append(self.encoder_.transform(_texts(X, self.category_columns_)))
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+def _numbers(X: Any, columns: Indices) -> Floats:
+    """Return some columns as numbers (n, k), `X` itself if it is an array and these are all."""
+    if len(columns) == 0:
+        return np.empty((X.shape[0], 0))
+    if not is_frame(X):
+        return X if len(columns) == X.shape[1] else X[:, columns]
+    found = numbers_of(select_columns(X, columns))
+    infinite = np.isinf(found).any(axis=0)
+    if infinite.any():
+        names = quoted(str(X.columns[j]) for j in columns[infinite])
+        raise ValueError(f"columns {names} have infinite values; replace them by missing cells")
+    return found
+
+
+def _texts(X: Any, columns: Indices) -> Array:
+    """Return some columns as strings (n, k), None where missing."""
+    texts = np.empty((X.shape[0], len(columns)), dtype=object)
+    for k, j in enumerate(columns):
+        texts[:, k] = texts_in(cells(X, j) if is_frame(X) else X[:, j])
+    return texts
+
+
+def _warn_of_many(encoder: OneHotEncoder, names: list[Any], n: int) -> None:
+    for name, categories in zip(names, encoder.categories_, strict=True):
+        if len(categories) > max(MANY_CATEGORIES, n // 2):
+            warn_user(
+                f"column {name!r} has {len(categories)} different values in {n} samples, each of "
+                "which becomes a column; leave it out if it names the samples"
+            )
