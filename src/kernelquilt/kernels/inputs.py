@@ -80,6 +80,10 @@ class KernelInput(ABC):
         """Return samples with no more than kernel m needs, so that slicing them is cheap."""
 
     @abstractmethod
+    def views_of(self, kernels: Indices) -> tuple[str, ...]:
+        """Return the names of the views that some of the kernels are of; none for a stack."""
+
+    @abstractmethod
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
         """Forget the training samples that `between` will not be asked for.
 
@@ -139,6 +143,10 @@ class StackInput(KernelInput):
         """Return what `KernelInput.narrowed` says."""
         return rows
 
+    def views_of(self, kernels: Indices) -> tuple[str, ...]:
+        """Return what `KernelInput.views_of` says."""
+        return ()
+
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
         """Return what `KernelInput.keep_only` says: there is nothing to forget."""
         return columns
@@ -192,6 +200,10 @@ class ViewInput(KernelInput):
     def narrowed(self, rows: MultiView, m: int) -> MultiView:
         """Return what `KernelInput.narrowed` says."""
         return rows.select([self.view_kernels.view_of(m)])
+
+    def views_of(self, kernels: Indices) -> tuple[str, ...]:
+        """Return what `KernelInput.views_of` says."""
+        return tuple(dict.fromkeys(self.view_kernels.view_of(int(m)) for m in kernels))
 
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
         """Return what `KernelInput.keep_only` says."""
