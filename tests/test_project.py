@@ -9,29 +9,32 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tokenize
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from numpydoc.docscrape import NumpyDocString
-from sklearn.base import BaseEstimator
 
 import kernelquilt as kq
+from discovery import FAMILIES, estimators, public
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(kq.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
 MODULES = sorted(info.name for info in pkgutil.walk_packages(kq.__path__, "kernelquilt."))
 
 # a folder is a layer: it may import from those further down and from itself
 LAYERS = [
-    {"cli"},
-    {"experiments"},
-    {"inspection"},
-    {"quilt"},
-    {"mkl", "completion", "datasets", "bounds"},
-    {"kernels", "metrics"},
-    {"data"},
-    {"core"},
-    {"_messages", "_typing"},
+    ["cli"],
+    ["experiments"],
+    ["inspection"],
+    ["quilt"],
+    ["mkl", "completion", "datasets", "bounds"],
+    ["kernels", "metrics"],
+    ["data"],
+    ["core"],
+    ["_messages", "_typing"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SEPARATE = [("mkl", "completion"), ("mkl", "datasets"), ("completion", "datasets")]
@@ -67,6 +70,73 @@ def test_layers_point_down(module):
             assert not private, f"{module} imports {name}, which is private to another folder"
 
 
+def test_the_tree_can_be_seen_at_a_glance():
+    for folder in {path.parent for path in SOURCES}:
+        modules = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+        most = 4 if folder == PACKAGE else 16
+        assert len(modules) <= most, f"{folder.relative_to(PACKAGE.parent)}: {len(modules)} modules"
+
+
+def test_the_map_shows_every_folder_and_layer():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    tree = text.partition("src/kernelquilt/\n")[2].partition("tests/")[0]
+    shown = re.findall(r"^ +(\w+/|\w+\.py) ", tree, flags=re.MULTILINE)
+    folders = {f"{path.parent.name}/" for path in SOURCES if path.parent != PACKAGE}
+    assert sorted(shown) == sorted(folders | {path.name for path in PACKAGE.glob("*.py")})
+    figure = (ROOT / "docs" / "layers.svg").read_text()
+    assert re.findall('class="name".*>(.*)<', figure) == [
+        each for layer in LAYERS for each in layer
+    ]
+
+
+@pytest.mark.parametrize("estimator", estimators())
+def test_at_most_two_of_our_classes_stand_above_an_estimator(estimator):
+    above = [
+        each.__name__ for each in estimator.__mro__[1:] if each.__module__.startswith("kernelquilt")
+    ]
+    assert len(above) <= 2, f"above {estimator.__name__}: {above}"
+
+
+def test_every_estimator_is_exported_by_its_family():
+    exported = public().values()
+    for name in MODULES:
+        if name.split(".")[1] not in FAMILIES:
+            continue
+        for thing in vars(importlib.import_module(name)).values():
+            ours = inspect.isclass(thing) and thing.__module__ == name
+            if ours and not inspect.isabstract(thing) and hasattr(thing, "get_params"):
+                assert thing in exported, f"{name}.{thing.__name__} is in no __all__"
+
+
+def test_every_type_alias_is_defined_once():
+    defined = defaultdict(list)
+    for path in SOURCES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                # such as OnStep; what is all capitals is a constant
+                if re.fullmatch("_?[A-Z][a-z][A-Za-z]*", name):
+                    defined[name].append(str(path.relative_to(PACKAGE)))
+    assert "Floats" in defined
+    assert not {name: paths for name, paths in defined.items() if len(paths) > 1}
+
+
+def test_warnings_find_the_line_of_the_user_by_themselves():
+    counted = [path for path in SOURCES if "stacklevel=" in path.read_text()]
+    assert counted == [PACKAGE / "_messages.py"], "use warn_user of _messages"
+
+
+@pytest.mark.parametrize("metaphor", ["door", "machine"])
+def test_no_metaphors_in_names(metaphor):
+    found = set()
+    for path in SOURCES:
+        with path.open("rb") as file:
+            tokens = list(tokenize.tokenize(file.readline))
+        names = {path.stem} | {each.string for each in tokens if each.type == tokenize.NAME}
+        found |= {f"{path.name}: {name}" for name in names if metaphor in name.lower()}
+    assert not found
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_in_docstrings(module):
     result = doctest.testmod(importlib.import_module(module))
@@ -74,14 +144,15 @@ def test_examples_in_docstrings(module):
 
 
 def public_callables():
-    for name in kq.__all__:
-        thing = getattr(kq, name)
-        if inspect.isclass(thing) or inspect.isfunction(thing):
-            yield pytest.param(thing, id=name)
-            if inspect.isclass(thing):
-                for method, function in inspect.getmembers(thing, inspect.isfunction):
-                    if not method.startswith("_") and function.__module__.startswith("kernelquilt"):
-                        yield pytest.param(function, id=f"{name}.{method}")
+    for name, thing in public().items():
+        yield pytest.param(thing, id=name)
+        if inspect.isclass(thing):
+            for method, value in inspect.getmembers(thing):
+                ours = (inspect.isfunction(value) or inspect.ismethod(value)) and (
+                    value.__module__.startswith("kernelquilt")
+                )
+                if ours and not method.startswith("_"):
+                    yield pytest.param(value, id=f"{name}.{method}")
 
 
 @pytest.mark.parametrize("thing", list(public_callables()))
@@ -90,26 +161,20 @@ def test_docstring_lists_the_parameters(thing):
     assert text, "no docstring"
     if "whose parameters and attributes it has" in " ".join(text.split()):
         return
+    page = NumpyDocString(text)
+    # the parameters of a record are its attributes
+    record = hasattr(thing, "__dataclass_fields__") or hasattr(thing, "_fields")
     documented = {
         name.strip().lstrip("*")
-        for entry in NumpyDocString(text)["Parameters"]
+        for entry in page["Parameters"] + (page["Attributes"] if record else [])
         for name in entry.name.split(",")
     }
-    if hasattr(thing, "__dataclass_fields__"):
-        documented |= {entry.name for entry in NumpyDocString(text)["Attributes"]}
     expected = {name for name in inspect.signature(thing).parameters if name[0] != "_"}
     expected -= {"self", "cls"}
     assert expected <= documented, f"undocumented: {sorted(expected - documented)}"
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        pytest.param(thing, id=name)
-        for name in kq.__all__
-        if inspect.isclass(thing := getattr(kq, name)) and issubclass(thing, BaseEstimator)
-    ],
-)
+@pytest.mark.parametrize("estimator", estimators())
 def test_only_the_first_parameter_is_positional(estimator):
     kinds = [p.kind for p in inspect.signature(estimator).parameters.values()]
     # a search has two, as scikit-learn's have: what to tune, and over which values
@@ -137,13 +202,12 @@ def test_examples_of_the_docs_run(page, tmp_path):
         subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=300)
 
 
-def test_readme_names_every_classifier_and_both_commands():
+def test_readme_names_every_estimator_and_both_commands():
     text = (ROOT / "README.md").read_text()
     assert "make demo" in text
     assert "make test" in text
-    for name in kq.__all__:
-        if name.endswith("Classifier"):
-            assert f"`{name}`" in text, f"{name} is not in the method table"
+    for estimator in estimators():
+        assert f"`{estimator.__name__}`" in text, f"{estimator.__name__} is not in the README"
 
 
 def test_importing_the_package_loads_no_compiler_and_no_optional_package():

@@ -49,6 +49,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._typing import Floats
 from kernelquilt.data.stack import as_stack
 
+__all__ = ["AbsentBound", "RademacherBound", "absent_mkl_bound", "lp_mkl_bound", "rp_mkl_bound"]
+
 EXPONENTS = np.concatenate([1.0 + np.logspace(-3, 0, 61), np.linspace(2.0, 10.0, 33)[1:]])
 
 

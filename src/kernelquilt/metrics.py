@@ -18,6 +18,8 @@ from kernelquilt._messages import check_mask
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.data.stack import KernelStack
 
+__all__ = ["alignment", "average_relative_error"]
+
 
 def average_relative_error(
     K_true: Any, K_completed: Any, observed: Any, *, squared: bool = False

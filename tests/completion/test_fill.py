@@ -12,29 +12,15 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
+from discovery import held_to, instances, transformers
 from holes import assert_psd, hide, random_mask, related_kernels, unit
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
 from problems import random_kernels
 
 nan = np.nan
-FILLERS = [
-    kq.completion.ZeroFill(),
-    kq.completion.MeanFill(),
-    kq.completion.EMFill(),
-    kq.completion.SVTFill(),
-    kq.TransferFill(),
-    kq.TransferFill(weighting="loo", n_passes=2, constant=0.0),
-    kq.WishartCompletion(),
-    kq.WishartCompletion(2, residual=False),
-    kq.completion.EmbeddingCompletion(tol=1e-3),
-    kq.completion.ApproximationCompletion(tol=1e-3),
-    kq.completion.SDPCompletion(tol=1e-4),
-    kq.completion.LatentFactorCompletion(tol=1e-2),
-    kq.completion.SharedFactorCompletion(),
-    kq.completion.KNNFill(),
-]
-every_filler = pytest.mark.parametrize("filler", FILLERS, ids=lambda f: type(f).__name__)
+FILLERS = held_to(transformers("completion"), "completion without help")
+every_filler = pytest.mark.parametrize("filler", instances(FILLERS), ids=repr)
 
 
 @every_filler
@@ -270,7 +256,7 @@ class TestEveryFiller:
         assert not filler.__sklearn_tags__().input_tags.two_d_array
 
 
-@pytest.mark.parametrize("filler", FILLERS[4:], ids=lambda f: type(f).__name__)
+@pytest.mark.parametrize("filler", instances(held_to(FILLERS, "relations of kernels")), ids=repr)
 class TestTooLittleKnown:
     def test_kernel_of_two_samples_is_named(self, filler):
         K, mask = unit(related_kernels()), np.ones((24, 3), dtype=bool)

@@ -15,7 +15,6 @@ from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
-from sklearn.utils.estimator_checks import check_estimator
 
 import kernelquilt as kq
 from kernelquilt._messages import unchanged_on_error
@@ -499,10 +498,6 @@ class TestViewTransformer:
         restored = pickle.loads(pickle.dumps(search.best_estimator_))
         assert len(restored.predict(MultiView(X))) == 18
 
-    def test_scikit_learn_contract(self):
-        results = check_estimator(ViewTransformer(StandardScaler()), on_fail=None, on_skip=None)
-        assert_only_container_failures(results)
-
 
 class Scorer(ClassifierMixin, BaseEstimator):
     """Takes a MultiView and nothing else."""
@@ -517,13 +512,6 @@ class Scorer(ClassifierMixin, BaseEstimator):
 
     def score(self, X, y):
         return 1.0
-
-
-def assert_only_container_failures(results):
-    """A transformer that returns a container fails checks that turn its output to an array."""
-    failed = [result for result in results if result["status"] == "failed"]
-    assert all("is not an array" in str(result["exception"]) for result in failed), failed
-    assert sum(result["status"] == "passed" for result in results) > 30
 
 
 def test_views_named_by_numbers_are_found_by_numbers():

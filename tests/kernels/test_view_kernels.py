@@ -13,7 +13,6 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.views import MultiView
@@ -361,10 +360,3 @@ class TestViewKernels:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 6 * 8 * 400 * 400
-
-    def test_scikit_learn_contract(self):
-        results = check_estimator(ViewKernels(), on_fail=None, on_skip=None)
-        # checks that turn the output of a transformer to an array cannot work with a stack
-        failed = [result for result in results if result["status"] == "failed"]
-        assert all("is not an array" in str(result["exception"]) for result in failed), failed
-        assert sum(result["status"] == "passed" for result in results) > 30

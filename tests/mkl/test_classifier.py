@@ -6,40 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import SVC
 
 import kernelquilt as kq
+from discovery import estimators, held_to
 from kernelquilt.core.blas import single_threaded_blas
 from problems import conic_mkl, conic_svm, random_kernels, random_problem
 
-CLASSIFIERS = [
-    kq.mkl.UniformMKLClassifier,
-    kq.ObservedFractionMKLClassifier,
-    kq.SimpleMKLClassifier,
-    kq.LpMKLClassifier,
-    kq.mkl.MatrixNormMKLClassifier,
-    kq.ConvexAbsentMKLClassifier,
-    kq.mkl.IterativeAbsentMKLClassifier,
-    kq.mkl.PenalizedAbsentMKLClassifier,
-    kq.mkl.MaxMarginAbsentClassifier,
-    kq.mkl.LocalizedMKLClassifier,
-    kq.mkl.SampleAdaptiveMKLClassifier,
-    kq.mkl.MHKSClassifier,
-    kq.mkl.MultiKernelMHKSClassifier,
-    kq.mkl.SVM2KClassifier,
-    kq.mkl.MultiViewSVMClassifier,
-]
-OWN_FUNCTIONS = (kq.mkl.MHKSClassifier, kq.mkl.SVM2KClassifier, kq.mkl.MultiViewSVMClassifier)
-# where the kernels share the duals and the weights of a kernel are the same for all samples
-ONE_COMBINED_KERNEL = [
-    each
-    for each in CLASSIFIERS
-    if each is not kq.mkl.LocalizedMKLClassifier and not issubclass(each, OWN_FUNCTIONS)
-]
+CLASSIFIERS = held_to(estimators(ClassifierMixin, "mkl"), "weights of kernels")
+ONE_COMBINED_KERNEL = held_to(
+    CLASSIFIERS, "duals in common", "one weight of a kernel for all samples"
+)
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
 more_than_two_views = pytest.mark.parametrize(
-    "classifier", [each for each in CLASSIFIERS if each is not kq.mkl.SVM2KClassifier]
+    "classifier", held_to(CLASSIFIERS, "more than two views")
 )
 
 

@@ -5,31 +5,25 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelquilt as kq
-from inputs import CONTAINERS, INPUTS, VIEWS, as_input, as_names
+from discovery import estimators
+from inputs import CONTAINERS, INPUTS, VIEWS, as_input
 from kernelquilt.kernels.median import pair_median
 from kernelquilt.quilt.model import EXPONENTS
 from kernelquilt.quilt.ridge import PENALTIES, fit_ridge
 from kernelquilt.quilt.ridge_classifier import class_targets
 
-CLASSIFIERS = [kq.QuiltClassifier, kq.LateFusionClassifier, kq.quilt.LpMKLRidgeClassifier]
-every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
+every_classifier = pytest.mark.parametrize("classifier", estimators(ClassifierMixin, "quilt"))
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning")
-
-
-@parametrize_with_checks([*(classifier() for classifier in CLASSIFIERS), kq.QuiltRegressor()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def make_samples(seed=0, n=90, share=0.2):
@@ -64,26 +58,6 @@ class TestEveryClassifier:
         assert 0.6 < model.loo_score_ <= model.score(data, y) + 0.1
 
     @every_classifier
-    def test_all_inputs_give_the_same_scores(self, classifier, samples):
-        X, y = samples
-        scores = []
-        for kind in INPUTS:
-            data, parameters = as_input(kind, X)
-            if "kernels" not in parameters:
-                parameters["kernels"] = "gaussian"
-            scores.append(classifier(**parameters).fit(data, y).decision_function(data))
-        for each in scores[1:]:
-            np.testing.assert_allclose(each, scores[0], atol=1e-8)
-
-    @every_classifier
-    @pytest.mark.parametrize("kind", [*INPUTS, "multi_index"])
-    def test_cross_validation(self, classifier, kind, samples):
-        X, y = samples
-        data, parameters = as_input(kind, X)
-        folds = StratifiedKFold(3, shuffle=True, random_state=0)
-        assert cross_val_score(classifier(**parameters), data, y, cv=folds).mean() > 0.7
-
-    @every_classifier
     @pytest.mark.parametrize("kind", CONTAINERS)
     def test_meta_estimators(self, classifier, kind, samples):
         X, y = samples
@@ -106,30 +80,6 @@ class TestEveryClassifier:
         kernels = make_pipeline(kq.ViewKernels(), kq.CentreKernels(), classifier())
         grid = {"viewkernels__kernels": ["gaussian", "linear"]}
         assert GridSearchCV(kernels, grid, cv=3).fit(data, y).best_score_ > 0.6
-
-    @every_classifier
-    @pytest.mark.parametrize("kind", ["array", "views", "stack", "precomputed"])
-    def test_garbage_in_absent_cells_changes_no_bit(self, classifier, kind, samples):
-        X, y = samples
-        data, parameters = as_input(kind, X)
-        observed = kq.as_views(X, VIEWS).observed
-        if kind in ("array", "views"):
-            garbage = np.random.default_rng(1).standard_normal(X.shape) * 1e6
-            filled = {
-                name: np.where(np.isnan(X[:, c]), garbage[:, c], X[:, c])
-                for name, c in VIEWS.items()
-            }
-            dirty = kq.MultiView(filled, observed)
-        else:
-            K = (data.gram() if kind == "stack" else np.moveaxis(data, -1, 0)).copy()
-            absent = ~(observed.T[:, :, None] & observed.T[:, None, :])
-            K[absent] = np.resize([np.nan, np.inf, -1e9, 7.0], absent.sum())
-            dirty = kq.KernelStack(K, observed, names=as_names(data, kind))
-        clean_model = classifier(**parameters).fit(data, y)
-        dirty_model = classifier().fit(dirty, y)
-        np.testing.assert_array_equal(
-            clean_model.predict_proba(data), dirty_model.predict_proba(dirty)
-        )
 
     @every_classifier
     def test_one_row_at_a_time_and_in_any_order(self, classifier, samples, monkeypatch):

@@ -1,14 +1,14 @@
 """What the commands share: errors, options, JSON."""
 
 import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernelquilt.experiments.own_data.files import DataFileError, UserData, read_data
+from kernelquilt.experiments.plain import plain
 from kernelquilt.experiments.running.store import StoreError
 from kernelquilt.experiments.study.protocol import ProtocolError
 from kernelquilt.experiments.study.sources import DataMissingError
@@ -102,17 +102,7 @@ def print_json(value: Any) -> None:
     """Print a value as JSON; figures that are not there are null."""
     import click
 
-    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def say(console: "Console", *lines: Any) -> None:

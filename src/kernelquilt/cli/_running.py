@@ -21,10 +21,9 @@ from kernelquilt.cli._common import (
     user_errors,
     writing,
 )
-from kernelquilt.cli._tables import study_parts
-from kernelquilt.experiments.reporting.report import report_json, write_report
-from kernelquilt.experiments.reporting.summarise import summarise
-from kernelquilt.experiments.reporting.summary import Summary
+from kernelquilt.experiments.reporting.page import write_report
+from kernelquilt.experiments.reporting.summary import Summary, summarise
+from kernelquilt.experiments.reporting.writers import to_terminal
 from kernelquilt.experiments.running.runner import BACKENDS, Load, available, count_open, run_study
 from kernelquilt.experiments.running.store import Store
 from kernelquilt.experiments.study.protocol import Study
@@ -116,8 +115,7 @@ def run_and_show(studies: Sequence[Study], load: Load, options: RunOptions) -> N
             with installed(), writing(options.output):
                 write_report(summaries, options.output)
         if options.as_json:
-            found = report_json(summaries)["studies"]
-            print_json({"store": str(options.store), "studies": found, "skipped": skipped})
+            print_json({"store": str(options.store), "studies": summaries, "skipped": skipped})
         else:
             _show(summaries, skipped, options)
     if n_failed:
@@ -206,6 +204,6 @@ def _show(summaries: Sequence[Summary], skipped: Sequence[str], options: RunOpti
 
     console = Console()
     for summary in summaries:
-        say(console, *study_parts(summary, console))
+        say(console, *to_terminal(summary, console))
     say(console, *skipped)
     console.print(f"Store: {options.store}", highlight=False, markup=False, soft_wrap=True)

@@ -12,7 +12,8 @@ from kernelquilt.cli._common import (
     user_errors,
     writing,
 )
-from kernelquilt.experiments.reporting.report import report_json, summaries_of, write_report
+from kernelquilt.experiments.reporting.page import write_report
+from kernelquilt.experiments.reporting.summary import summaries_of
 from kernelquilt.experiments.running.store import Store
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def command() -> "click.Command":
         with installed(), user_errors(), Store(store, create=False) as stored:
             summaries = summaries_of(stored, protocol=protocol, study=study, metric=metric)
             if as_json:
-                print_json(report_json(summaries))
+                print_json({"studies": summaries})
                 return
             with writing(output):
                 written = write_report(summaries, output)

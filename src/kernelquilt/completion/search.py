@@ -78,7 +78,7 @@ class CompletionSearchCV(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     completer : completer
         What to tune.
     param_grid : dict of str to list, or list of such dicts
-        Candidates, as in `sklearn.model_selection.GridSearchCV`.
+        Candidates, as in `GridSearchCV`.
     n_splits : int, default=3
         How often cells are hidden; the same ones for all candidates.
     hidden : float, default=0.15
@@ -87,7 +87,7 @@ class CompletionSearchCV(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
         Whether to fit the best candidate to all that is observed.
     n_jobs : int or None, default=None
         Processes over candidates and splits.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState instance or None, default=None
         For the hidden cells.
     verbose : int, default=0
         Passed on to joblib.

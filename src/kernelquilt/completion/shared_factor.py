@@ -221,7 +221,7 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
     max_iter : int, default=1000
         Cap on the iterations.
     verbose : int, default=0
-        Whether to print the progress.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

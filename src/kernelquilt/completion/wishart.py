@@ -104,9 +104,10 @@ class WishartCompletion(RegressionCompleter):
     error_estimates : bool, default=False
         Whether to forecast the errors, `error_`, at some M/3 times the cost.
     random_state : int, RandomState instance or None, default=None
-        Which samples the weights are fitted on, where there are more than `n_fit`.
+        For the choice of the samples that the weights are fitted on, where there are more than
+        `n_fit`.
     verbose : int, default=0
-        Whether to print the progress.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

@@ -7,17 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelquilt._typing import Floats
-
-# Okabe and Ito's palette, which colour-blind readers can tell apart; markers for print in grey
-_STYLES = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#000000", "D"),
-    ("#CC79A7", "v"),
-    ("#E69F00", "P"),
-    ("#56B4E9", "X"),
-)
+from kernelquilt.inspection.style import line_style
 
 
 class AbsenceCurveDisplay:
@@ -78,18 +68,16 @@ class AbsenceCurveDisplay:
         self.errorbars_: dict[str, Any] = {}
         self.lines_: dict[str, Any] = {}
         for position, (name, (mean, std)) in enumerate(self.scores.items()):
-            color, marker = _STYLES[position % len(_STYLES)]
             self.errorbars_[name] = ax.errorbar(
                 100 * self.ratios,
                 100 * np.asarray(mean, dtype=np.float64),
                 yerr=100 * np.asarray(std, dtype=np.float64),
-                color=color,
-                marker=marker,
                 markersize=6,
                 linewidth=1.8,
                 elinewidth=1.2,
                 capsize=3.5,
                 label=name,
+                **line_style(position),
             )
             self.lines_[name] = self.errorbars_[name].lines[0]
         ax.set_xlabel("absent views (% of all views of all samples)")

@@ -72,7 +72,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Kernels of the views, as in `ViewKernels`; None if the samples are given as kernels.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
 
     Attributes

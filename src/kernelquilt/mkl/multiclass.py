@@ -9,7 +9,7 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.solution import Options, Solution, Start
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from kernelquilt.core.weights.solver import solve_at_weights
+from kernelquilt.core.weights.solver import certified_at
 from kernelquilt.data.labels import Labels
 from kernelquilt.kernels.inputs import KernelInput
 
@@ -75,7 +75,7 @@ def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
     """
     svm = WeightedSVM.with_margins(problem.K, problem.y, problem.C)
     options = Options(learned.tol, start=Start(dual_coef=learned.dual_coef))
-    solution = solve_at_weights(svm, learned.weights, options)
+    solution = certified_at(svm, learned.weights, options)
     work = learned.work + solution.work
     return replace(solution, n_iter=learned.n_iter, work=work, history=learned.history)
 

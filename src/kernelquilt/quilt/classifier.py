@@ -47,7 +47,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         n_passes=2, constant=0)``.
     pattern : bool, default=False
         Whether one more expert learns from which views a sample has: for absence that depends
-        on the class, as it will for new samples.
+        on what is predicted, as it will for new samples.
     experts : "auto", None or list of classifiers, default="auto"
         Members beside the kernels that learn from the columns as they are, NaN where a view is
         absent: ``"auto"`` is a random forest, None nothing, or scikit-learn classifiers that accept

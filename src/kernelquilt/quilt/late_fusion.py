@@ -77,7 +77,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
     n_jobs : int or None, default=None
         Threads over the kernels.
     random_state : int, RandomState instance or None, default=None
-        Chooses the landmarks.
+        For the choice of landmarks.
 
     Attributes
     ----------

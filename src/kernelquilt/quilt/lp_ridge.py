@@ -49,7 +49,7 @@ from kernelquilt.core.solution import Options, Solution, Step, warn_unless_conve
 from kernelquilt.core.weights.alternating import alternate
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
-from kernelquilt.core.weights.solver import WeightSolver, solve_at_weights
+from kernelquilt.core.weights.solver import WeightSolver, certified_at
 from kernelquilt.kernels.inputs import Samples, fit_input
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 from kernelquilt.quilt.ridge import FittedRidge, fit_ridge, mean_diagonal
@@ -116,7 +116,7 @@ def solve_lp_mkl_ridge(
     ridge = WeightedRidge(part, np.ascontiguousarray(Y[used].T), lam, weight[used])
     options = Options(tol, max_iter, on_step=on_step)
     if p == np.inf:
-        solution = solve_at_weights(ridge, allowed.astype(np.float64), options)
+        solution = certified_at(ridge, allowed.astype(np.float64), options)
     else:
         second_order = p < CLOSED_FORM_FROM and method == "auto"
         solver: WeightSolver[Simplex] = newton if second_order else alternate

@@ -51,11 +51,24 @@ def check_experts(experts: Any, *, classify: bool) -> None:
             raise ValueError(f"experts must be {kind}, got {expert!r}")
         if classify and not hasattr(expert, "predict_proba"):
             raise ValueError(f"the expert {expert!r} has no predict_proba")
-        if not get_tags(expert).input_tags.allow_nan:
+        if not (get_tags(expert).input_tags.allow_nan or _takes_nan(expert)):
             raise ValueError(
                 f"the expert {expert!r} cannot take NaN, which stands for absent views; use "
                 f"make_pipeline(SimpleImputer(), {type(expert).__name__}(...))"
             )
+
+
+def _takes_nan(expert: Any) -> bool:
+    """Try it: pipelines and searches have no tag that says so."""
+    X = np.random.RandomState(0).normal(size=(40, 2))
+    X[::3, 0] = np.nan
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clone(expert).fit(X, np.arange(40) % 2)
+    except ValueError as error:
+        return "NaN" not in str(error)
+    return True
 
 
 def chosen_experts(experts: Any, n: int, random_state: int, *, classify: bool) -> list[Any]:

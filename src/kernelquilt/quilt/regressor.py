@@ -34,7 +34,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
     completion : completer or None, default=None
         What fills absent kernels, as in `QuiltClassifier`.
     pattern : bool, default=False
-        Whether one more expert learns from which views a sample has.
+        Whether one more expert learns from which views a sample has: for absence that depends
+        on what is predicted, as it will for new samples.
     experts : "auto", None or list of regressors, default="auto"
         Members beside the kernels that learn from the columns as they are, as in
         `QuiltClassifier`; ``"auto"`` is a random forest.

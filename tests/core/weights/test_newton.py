@@ -211,7 +211,7 @@ def test_qp_equals_conic_solver(seed):
     F = rng.standard_normal((int(rng.integers(1, m + 1)), m))
     c = rng.standard_normal(m)
     H = F.T @ F
-    x = solve_qp(H, c, -np.eye(m), np.zeros(m), np.ones((1, m)), np.ones(1))
+    x = solve_qp(H, c, np.zeros(m), np.zeros((0, m)), np.zeros(0), np.ones((1, m)), np.ones(1))
     v = cp.Variable(m)
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(F @ v) + c @ v), [v >= 0, cp.sum(v) == 1])
     expected = problem.solve(solver=cp.CLARABEL)

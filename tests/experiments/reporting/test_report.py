@@ -10,17 +10,18 @@ import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from kernelquilt.experiments.plain import plain
 from kernelquilt.experiments.reporting.figures import study_figures, to_png, to_svg
-from kernelquilt.experiments.reporting.remarks import remarks, stand_ins, status
-from kernelquilt.experiments.reporting.report import report_json, summaries_of, write_report
-from kernelquilt.experiments.reporting.summarise import summarise
-from kernelquilt.experiments.reporting.table_text import decimals_of
-from kernelquilt.experiments.reporting.tables import to_csv, to_latex, to_markdown
+from kernelquilt.experiments.reporting.page import write_report
+from kernelquilt.experiments.reporting.summary import summaries_of, summarise
+from kernelquilt.experiments.reporting.table import decimals_of, remarks, stand_ins, status
+from kernelquilt.experiments.reporting.writers import to_csv, to_latex, to_markdown
 from kernelquilt.experiments.running.store import Row, Store
 from kernelquilt.experiments.study.protocol import DataSet, ProtocolError, Study
 
@@ -314,6 +315,81 @@ def test_repetitions_are_drawn_for_one_line():
     assert sorted(len(line.get_xdata()) for line in axes.lines) == [1, 1, 1, 1, 6, 6]
 
 
+def swinging(study, low, high):
+    """Return rows whose scores go from one value to another with each repetition."""
+    return [
+        replace(row, figures={study.metric: high if row.repetition % 2 else low})
+        for row in make_rows(study)
+    ]
+
+
+def first_panel(study, rows):
+    figure = study_figures(summarise(study, rows))[0].figure
+    figure.draw_without_rendering()
+    return figure.axes[0]
+
+
+@pytest.mark.parametrize("repetitions", [1, 2, 4])
+def test_few_repetitions_are_drawn_as_dots_within_the_bounds(repetitions):
+    study = make_study(repetitions=repetitions)
+    axes = first_panel(study, swinging(study, 0.1, 1.0))
+    bands, dots = axes.collections[::2], axes.collections[1::2]
+    assert not any(len(path.vertices) for band in bands for path in band.get_paths())
+    assert [len(drawn.get_offsets()) for drawn in dots] == [2 * repetitions] * 3
+    low, high = axes.get_ylim()
+    assert 0 <= low < high <= 100
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale", "low", "high"),
+    [
+        ("accuracy", 100.0, 0, 100),
+        ("mcc", 100.0, -100, 100),
+        ("squared_relative_error", 1.0, 0, np.inf),
+        ("log_objective", 1.0, -np.inf, np.inf),
+    ],
+)
+def test_intervals_stay_within_the_bounds_of_the_metric(metric, scale, low, high):
+    study = make_study(metric=metric, scale=scale)
+    axes = first_panel(study, swinging(study, 0.02, 0.98))
+    half = 0.48 * stats.t.ppf(0.975, 5) / np.sqrt(5)
+    expected = np.clip([scale * (0.5 - half), scale * (0.5 + half)], low, high)
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([heights.min(), heights.max()], expected)
+    assert low <= axes.get_ylim()[0] <= expected[0]
+    assert expected[1] <= axes.get_ylim()[1] <= high
+
+
+def test_repetitions_of_one_line_stay_within_the_bounds():
+    study = make_study(datasets=["heart"], settings=[0.1])
+    axes = first_panel(study, swinging(study, 0.0, 1.0))
+    assert axes.get_xlim() == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("axis", "settings", "scale", "label", "n_texts"),
+    [
+        ("ratio", [0.9, 0.1, 0.5], "linear", "share of views absent (%)", 3),
+        ("ratio", [0.05, 0.1, 0.9], "linear", "share of views absent (%)", 3),
+        ("max_iter", [1, 2, 3, 4, 5, 6, 8, 10, 20, 50], "log", "iterations at most", 10),
+        ("max_iter", [0, 1, 2, 3, 100, 101], "linear", "iterations at most", 2),
+        ("lam", [0.0625, 0.5, 16], "log", "weight of the agreement (lambda)", 3),
+        ("n_parts", [1, 2, 3], "linear", "n parts", 3),
+    ],
+)
+def test_settings_have_words_and_ticks_that_do_not_collide(axis, settings, scale, label, n_texts):
+    study = make_study(axis=axis, settings=settings, repetitions=1)
+    axes = study_figures(summarise(study, make_rows(study)))[0].figure.axes[2]
+    axes.figure.draw_without_rendering()
+    assert (axes.get_xscale(), axes.get_xlabel()) == (scale, label)
+    texts = [text for text in axes.get_xticklabels() if text.get_text()]
+    assert len(texts) == n_texts
+    boxes = [text.get_window_extent() for text in texts]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    if axis == "ratio":
+        assert texts[-1].get_text() == "90"
+
+
 def test_figures_take_any_name_and_are_well_formed():
     names = [SCRIPT, "_hidden", r"$\frac", "long " * 20]
     study = make_study(methods=names, datasets=["a", "b", "$c$"], axis="a$b")
@@ -405,7 +481,7 @@ def test_report_of_some_studies(store, tmp_path):
 def test_json_is_strict_and_complete(store):
     study = make_study(paper={"good": {"heart": 80.0}}, repetitions=1)
     put(store, study, make_rows(study))
-    report = json.loads(json.dumps(report_json(summaries_of(store)), allow_nan=False))
+    report = json.loads(json.dumps(plain({"studies": summaries_of(store)}), allow_nan=False))
     (found,) = report["studies"]
     assert found["study"]["title"] == "A study"
     assert found["lines"][0]["entries"][0]["paper"] == 80.0

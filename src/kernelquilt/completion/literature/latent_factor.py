@@ -238,7 +238,7 @@ class LatentFactorCompletion(LearnedCompleter):
     max_iter : int, default=2000
         Cap on the iterations.
     verbose : int, default=0
-        Whether to print the progress.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

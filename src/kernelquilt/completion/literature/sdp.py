@@ -212,7 +212,7 @@ class SDPCompletion(LearnedCompleter):
     max_iter : int, default=2000
         Cap on the steps.
     verbose : int, default=0
-        Whether to print the progress.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

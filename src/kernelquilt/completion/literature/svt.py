@@ -149,7 +149,7 @@ class SVTFill(IterativeCompleter):
     max_iter : int, default=2000
         Cap on the iterations.
     verbose : int, default=0
-        Whether to print the progress.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

@@ -172,10 +172,9 @@ class WeightedSVM:
         b = before.copy()
         f = self.s - weights @ products
         kernel = CombinedKernel(self.K, weights, self.diag, self._buffer)
-        for row in range(len(b)):
-            self._solve_one(kernel, row, b[row], f[row], tol)
+        n_iter = sum(self._solve_one(kernel, row, b[row], f[row], tol) for row in range(len(b)))
         self._kernel = kernel
-        self.work += Work(n_solves=1, n_passes=kernel.n_passes)
+        self.work += Work(1, n_iter, kernel.n_passes)
         return self._point(weights, b, self._updated(products, b - before))
 
     def hessian(self, point: SVMPoint) -> Floats:
@@ -188,10 +187,8 @@ class WeightedSVM:
                 total += response(self._kernel.block(free), point.products[row][:, free].T)
         return total
 
-    def _solve_one(
-        self, kernel: CombinedKernel, row: int, b: Floats, f: Floats, tol: float
-    ) -> None:
-        """Solve one problem in place, tighter and tighter until its gap is small enough."""
+    def _solve_one(self, kernel: CombinedKernel, row: int, b: Floats, f: Floats, tol: float) -> int:
+        """Solve one problem in place to a small enough gap; return the SMO iterations it took."""
         y, U, lower, upper = (a[row] for a in (self.y, self.U, self.lower, self.upper))
         state = BoxDual(kernel, lower, upper, b, f)
         kkt_tol = INNER_SHARE * tol * self.margin_scale
@@ -201,7 +198,7 @@ class WeightedSVM:
             if gap <= INNER_SHARE * tol * (abs(0.5 * float((self.s[row] + f) @ b)) + gap):
                 break
             kkt_tol *= 0.1
-        self.work += Work(n_smo_iter=state.n_iter)
+        return state.n_iter
 
     def _start(self, start: SVMPoint | Floats | None) -> tuple[Floats, Floats]:
         if isinstance(start, SVMPoint):

@@ -286,8 +286,9 @@ def _step(
     steps[allowed] = solve_qp(
         H + ridge * np.eye(m),
         gradient[allowed],
-        np.vstack([-np.eye(m), at_most_one[:, allowed]]),
-        np.concatenate([(centre - floor)[allowed], 1.0 - at_most_one @ centre]),
+        (floor - centre)[allowed],
+        at_most_one[:, allowed],
+        1.0 - at_most_one @ centre,
         equal_to_one[:, allowed],
         1.0 - equal_to_one @ centre,
     )

@@ -1,46 +1,92 @@
 r"""Dense quadratic programmes with a handful of variables.
 
-.. math:: \min_x \tfrac12 x'Hx + c'x \quad\text{s.t.}\quad Gx \le h, \; Ax = b
+.. math:: \min_x \tfrac12 x'Hx + c'x \quad\text{s.t.}\quad x \ge l, \; Gx \le h, \; Ax = b
 
-by Mehrotra's predictor-corrector interior point method, followed by solves on the constraints found
-active, which make vanishing variables exactly zero and the rest exact to rounding.
+by DAQP [1]_, an active set method on the dual. It is exact to rounding, and many inequalities cost
+little where few of them hold with equality.
+
+References
+----------
+.. [1] D. Arnström, A. Bemporad and D. Axehill, "A dual active-set solver for embedded quadratic
+   programming using recursive LDL^T updates", IEEE Transactions on Automatic Control 67(8), 2022.
 """
 
+import daqp
 import numpy as np
 
-from kernelquilt._typing import Bools, Floats
+from kernelquilt._typing import Floats
 
-MAX_ITER = 60
-MAX_ROUNDS = 10
-FEASIBLE = 1e-10
-CLOSE = 1e-9  # difference in value that is worth exactly vanishing variables
-TOLERANCE = 1e-11
-SHORTEN = 0.995
+EQUALITY = 5  # codes of DAQP
+SOLVED = 1
+MAX_ITER = 100_000
+TOLERANCE = 1e-12
+SMALL = 1e-8  # linear terms that are smaller, in units of H, count as none
+FEASIBLE = 1e-10  # what a solution may violate of the constraints
+RIDGES = (1e-9, 1e-7, 1e-5)  # where H alone will not do, in units of its trace and the linear term
+MAX_ROUNDS = 20  # about three are usual
 
 
-def solve_qp(H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats) -> Floats:
+def solve_qp(
+    H: Floats, c: Floats, lower: Floats, G: Floats, h: Floats, A: Floats, b: Floats
+) -> Floats:
     """Solve a small dense QP (see the module docstring).
 
     Parameters
     ----------
     H : ndarray of shape (m, m)
-        Positive semi-definite.
+        Positive semi-definite to rounding.
     c : ndarray of shape (m,)
         Linear term.
+    lower : ndarray of shape (m,)
+        Lower bounds; where they are active they hold exactly.
     G, h : ndarrays of shape (k, m) and (k,)
         Inequalities ``G x <= h``; the feasible set must be bounded and not empty.
     A, b : ndarrays of shape (e, m) and (e,)
-        The equality ``A x = b``, e = 1, or none, e = 0.
+        Equalities ``A x = b``.
 
     Returns
     -------
     ndarray of shape (m,)
+
+    Raises
+    ------
+    LinAlgError
+        If no solution was found.
     """
     # by the linear term: an entry of H is as large as it likes near the edge of the feasible set
-    scale = max(float(np.abs(c).max()), 1e-300)
+    scale = max(float(np.abs(c).max()), SMALL * float(np.abs(H).max()), 1e-300)
     H, c = H / scale, c / scale
-    x, slack, dual = _interior_point(H, c, G, h, A, b)
-    return _polished(H, c, G, h, A, b, x, slack < dual)
+    rows = np.vstack([G, A])
+    low = np.concatenate([lower, np.full(len(h), -np.inf), b])
+    high = np.concatenate([np.full(len(c), np.inf), h, b])
+    kinds = np.where(low == high, EQUALITY, 0).astype(np.int32)
+
+    def solution(H: Floats, c: Floats) -> Floats | None:
+        x, _, status, info = daqp.solve(
+            H, c, rows, high, low, kinds,
+            primal_tol=TOLERANCE, dual_tol=TOLERANCE, eps_prox=0.0, iter_limit=MAX_ITER,
+        )  # fmt: skip
+        if status != SOLVED:
+            return None
+        x = np.where(info["lam"][: len(c)] < 0.0, lower, x)
+        values = np.concatenate([x, rows @ x])
+        return x if np.maximum(values - high, low - values).max() <= FEASIBLE else None
+
+    x = solution(H, c)
+    for share in RIDGES:
+        if x is not None:
+            return x
+        # H is singular: the ridge is on the distance to the solution before (proximal point method)
+        ridge = share * (1.0 + abs(float(np.trace(H))))
+        before = lower
+        for _ in range(MAX_ROUNDS):
+            x = solution(H + ridge * np.eye(len(c)), c - ridge * before)
+            if x is None or np.array_equal(x, before):
+                break
+            before = x
+    if x is None:
+        raise np.linalg.LinAlgError("no solution of the quadratic programme was found")
+    return x
 
 
 def simplex_least_squares(gram: Floats, target: int) -> Floats:
@@ -69,75 +115,7 @@ def simplex_least_squares(gram: Floats, target: int) -> Floats:
     elif m == 1:
         weights[others] = 1.0
     else:
-        found = solve_qp(
-            H / scale, -c / scale, -np.eye(m), np.zeros(m), np.ones((1, m)), np.ones(1)
-        )
-        found = np.maximum(found, 0.0)
+        none, ones = np.zeros((0, m)), np.ones((1, m))
+        found = solve_qp(H / scale, -c / scale, np.zeros(m), none, none[:, 0], ones, ones[:, 0])
         weights[others] = found / found.sum()
     return weights
-
-
-def _polished(
-    H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats, x: Floats, active: Bools
-) -> Floats:
-    """Return the exact solution if the active constraints can be found in a few rounds, else x."""
-
-    def value(point: Floats) -> float:
-        return float(0.5 * point @ H @ point + c @ point)
-
-    for _ in range(MAX_ROUNDS):
-        snapped, multipliers = _solve_on_active(H, c, G[active], h[active], A, b)
-        if np.abs(A @ snapped - b).max(initial=0.0) >= FEASIBLE:
-            return x
-        violated = G @ snapped > h + FEASIBLE
-        wrong = np.zeros(len(h), dtype=np.bool_)
-        wrong[active] = multipliers < -FEASIBLE
-        if not violated.any() and (not wrong.any() or value(snapped) <= value(x) + CLOSE):
-            x = snapped
-            if not wrong.any():
-                break
-        active = (active & ~wrong) | violated
-    return x
-
-
-def _interior_point(
-    H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return the primal point, the slacks and the multipliers of the inequalities."""
-    from kernelquilt.core.weights.compiled import interior_point
-
-    equality = (A[0], float(b[0])) if len(b) else (np.zeros(len(c)), 0.0)
-    arrays = [np.ascontiguousarray(array) for array in (H, c, G, h, equality[0])]
-    x, slack, dual = interior_point(*arrays, equality[1], TOLERANCE, SHORTEN, MAX_ITER)
-    return x, slack, dual
-
-
-def _solve_on_active(
-    H: Floats, c: Floats, G: Floats, h: Floats, A: Floats, b: Floats
-) -> tuple[Floats, Floats]:
-    """Solve with the inequalities as equalities, and return x and their multipliers.
-
-    Bounds on one variable hold exactly.
-    """
-    m = len(c)
-    is_bound = np.count_nonzero(G, axis=1) == 1
-    bounds, others = np.flatnonzero(is_bound), np.flatnonzero(~is_bound)
-    held = np.argmax(G[bounds] != 0, axis=1)
-    x = np.zeros(m)
-    x[held] = h[bounds] / G[bounds, held]
-    keep = np.ones(m, dtype=np.bool_)
-    keep[held] = False
-    constraints = np.vstack([A, G[others]])
-    right = np.concatenate([-(c + H @ x)[keep], np.concatenate([b, h[others]]) - constraints @ x])
-    size, k = int(keep.sum()), len(constraints)
-    system = np.zeros((size + k, size + k))
-    system[:size, :size] = H[np.ix_(keep, keep)]
-    system[:size, size:] = constraints[:, keep].T
-    system[size:, :size] = constraints[:, keep]
-    solution = np.linalg.lstsq(system, right, rcond=1e-15)[0]
-    x[keep] = solution[:size]
-    multipliers = np.empty(len(h))
-    multipliers[others] = solution[size + len(b) :]
-    pull = c + H @ x + constraints.T @ solution[size:]
-    multipliers[bounds] = -pull[held] / G[bounds, held]
-    return x, multipliers

@@ -42,8 +42,8 @@ class WeightSolver(Protocol[Set_contra]):
         """
 
 
-def solve_at_weights(svm: SVMAtWeights, weights: Floats, options: Options) -> Solution:
-    """Solve for given weights (M,), as a `WeightSolver` would over the set of these alone."""
+def certified_at(svm: SVMAtWeights, weights: Floats, options: Options) -> Solution:
+    """Solve at given weights (M,), as a `WeightSolver` would over the set of these alone."""
     certificate = Certificate(svm, lambda q: float(weights @ q), options)
     point = svm.solve(weights, options.start.dual_coef, options.tol)
     certificate.record(point)

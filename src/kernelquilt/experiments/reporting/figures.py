@@ -6,20 +6,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from kernelquilt._typing import Array, Floats
+from kernelquilt._typing import Floats
 from kernelquilt.experiments.own_data.patterns import literal
-from kernelquilt.experiments.reporting.statistics import Ranking, indistinct_groups, mean_interval
-from kernelquilt.experiments.reporting.summary import Summary, shared
+from kernelquilt.experiments.reporting.statistics import indistinct_groups, mean_interval
+from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Summary, shared
+from kernelquilt.inspection.style import COLOURS, MARKERS, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette without its yellow; markers and dashes tell equal colours apart
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
-_MARKERS = "osD^vPX<>p*hd8H"
-_DASHES = ("-", "--", ":", "-.")
+# settings in words, and what they are multiplied with to be shown
+_AXES = {
+    "ratio": ("share of views absent (%)", 100.0),
+    "missing": ("kernels absent per sample", 1.0),
+    "m0": ("kernels that a sample may turn off", 1.0),
+    "lam": ("weight of the agreement (lambda)", 1.0),
+    "max_iter": ("iterations at most", 1.0),
+}
+# figures in words, and what they are not below or above
+_METRICS = {
+    "accuracy": ("accuracy", 0.0, 1.0),
+    "balanced_accuracy": ("balanced accuracy", 0.0, 1.0),
+    "cv_accuracy": ("accuracy in cross-validation", 0.0, 1.0),
+    "f1": ("F1 score", 0.0, 1.0),
+    "auc": ("area under the ROC curve", 0.0, 1.0),
+    "mcc": ("Matthews correlation", -1.0, 1.0),
+    "squared_relative_error": ("squared relative error", 0.0, np.inf),
+    "average_relative_error": ("average relative error", 0.0, np.inf),
+    "train_seconds": ("seconds to train", 0.0, np.inf),
+    "test_seconds": ("seconds to predict", 0.0, np.inf),
+    "search_seconds": ("seconds to tune", 0.0, np.inf),
+    "log_objective": ("logarithm of the objective", -np.inf, np.inf),
+}
+_UNITS: dict[float, str] = {1: "", 100: " (%)"}
 _PANELS = 9  # of one figure
 _LONGEST_NAME = 28
 _FONT: Any = {"font.size": 9.0, "axes.titlesize": 10.0, "svg.hashsalt": "kernelquilt"}
@@ -27,38 +49,20 @@ _FONT: Any = {"font.size": 9.0, "axes.titlesize": 10.0, "svg.hashsalt": "kernelq
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure of a study.
+    """A figure of a study."""
 
-    Attributes
-    ----------
-    name : str
-        For its file, such as ``"curves-1"``.
-    figure : matplotlib Figure
-    caption : str
-        What it shows and how to read it.
-    alternative : str
-        For readers who cannot see it.
-    """
-
-    name: str
+    name: str  # for its file, such as "curves-1"
     figure: "Figure"
-    caption: str
-    alternative: str
+    caption: str  # what it shows and how to read it
+    alternative: str  # for readers who cannot see it
 
 
 def study_figures(summary: Summary) -> list[StudyFigure]:
     """Return the figures that a study has data for.
 
-    Parameters
-    ----------
-    summary : Summary
-
-    Returns
-    -------
-    figures : list of StudyFigure
-        The repetitions if the table has one line, curves if there are two numeric settings, a
-        critical-difference diagram if there are three data sets, differences to the paper if it
-        printed any figures.
+    These are the repetitions if the table has one line, curves if there are two numeric settings, a
+    critical-difference diagram if there are three data sets, and differences to the paper if it
+    printed any figures.
     """
     import matplotlib
 
@@ -104,11 +108,12 @@ def _repetitions(summary: Summary) -> Iterator[StudyFigure]:
     axes = figure.subplots()
     for place, m in enumerate(order):
         values = scores[m][~np.isnan(scores[m])]
-        axes.plot(values, np.full(len(values), place), "o", color=_COLOURS[0], alpha=0.35)
-        axes.plot(means[m], place, "|", color=_COLOURS[1], markersize=14, markeredgewidth=2)
+        axes.plot(values, [place] * len(values), "o", color=COLOURS[0], alpha=0.35, clip_on=False)
+        axes.plot(means[m], place, "|", color=COLOURS[1], markersize=14, markeredgewidth=2)
     names = [summary.methods[drawn[m]] for m in order]
     axes.set_yticks(range(len(names)), [_label(name) for name in names])
-    axes.set_xlabel(_metric(summary))
+    axes.set(xlim=_bounded(summary, axes.get_xlim()), ylim=(-0.6, len(names) - 0.4))
+    axes.set_xlabel(literal(_metric(summary)))
     _plain(axes)
     yield StudyFigure(
         "repetitions",
@@ -126,65 +131,86 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
     numeric = all(isinstance(s, int | float) and not isinstance(s, bool) for s in study.settings)
     if not numeric or len(study.settings) < 2:
         return
-    has_any = ~np.isnan(summary.values).all(axis=(0, 2, 3))
-    panels = [(d, study.datasets[d].name) for d in np.flatnonzero(has_any)]
-    drawn = np.flatnonzero(~np.isnan(summary.values).all(axis=(1, 2, 3)))
+    words, scale = _AXES.get(study.axis, (study.axis.replace("_", " "), 1.0))
+    order = np.argsort(study.settings)
+    places = scale * np.array(study.settings, dtype=np.float64)[order]
+    present = ~np.isnan(summary.values)
+    panels = np.flatnonzero(present.any(axis=(0, 2, 3)))
+    drawn = np.flatnonzero(present.any(axis=(1, 2, 3)))
     for number, start in enumerate(range(0, len(panels), _PANELS), start=1):
         chosen = panels[start : start + _PANELS]
         n_columns = min(3, len(chosen))
         n_rows = -(-len(chosen) // n_columns)
-        width = 6.4 if n_columns == 1 else 3.6 * n_columns
-        figure = Figure((width, 4.0 if n_columns == 1 else 3.0 * n_rows), layout="constrained")
+        width, height = (6.4, 4.0) if n_columns == 1 else (3.6 * n_columns, 3.0 * n_rows)
+        figure = Figure((width, height), layout="constrained")
         grid = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-        for axes, (d, name) in zip(grid, chosen, strict=False):
-            _curve_panel(axes, summary, int(d), drawn)
-            axes.set_title(_label(name))
-        for position, axes in enumerate(grid[: len(chosen)]):
-            if position % n_columns == 0:
-                axes.set_ylabel(_metric(summary))
-            if position + n_columns >= len(chosen):
-                axes.set_xlabel(_label(study.axis))
         for axes in grid[len(chosen) :]:
-            axes.set_visible(False)
-        _legend(figure, grid[0], [summary.methods[m] for m in drawn], width)
-        where = ", ".join(name for _, name in chosen)
+            axes.remove()
+        for axes, d in zip(grid, chosen, strict=False):
+            shown = _compared(summary.values[:, d, order])
+            for m in drawn:
+                _draw_curve(axes, summary, int(m), places, shown[m])
+            axes.set(ylim=_bounded(summary, axes.get_ylim()), title=_label(study.datasets[d].name))
+            # shares stay on a scale of shares, counts and weights may span decades
+            spans_decades = scale == 1 and 0 < 10 * places[0] <= places[-1]
+            _set_ticks(axes, places, width / n_columns - 0.7, log=spans_decades)
+            _plain(axes)
+        for axes in grid[: len(chosen) : n_columns]:
+            axes.set_ylabel(literal(_metric(summary)))
+        for axes in grid[len(chosen) - n_columns : len(chosen)]:
+            axes.set_xlabel(literal(words))
+        _legend(figure, grid[0], width)
+        what = f"{_metric(summary)} against {words}"
+        names = ", ".join(study.datasets[d].name for d in chosen)
         yield StudyFigure(
             f"curves-{number}",
             figure,
-            f"{study.metric} against {study.axis}: mean over the repetitions with its 95 % "
-            "interval.",
-            f"Curves of {study.metric} against {study.axis}, one panel for each of: {where}; one "
-            f"line for each of {len(drawn)} methods.",
+            f"{what}: mean over the repetitions with its 95 % interval or, where there are fewer "
+            f"than {LEAST_TESTED}, a dot for each.",
+            f"Curves of {what}, one panel for each of: {names}; one line for each of {len(drawn)} "
+            "methods.",
         )
 
 
-def _curve_panel(axes: "Axes", summary: Summary, dataset: int, drawn: Array) -> None:
-    settings = np.array(summary.study.settings, dtype=np.float64)
-    order = np.argsort(settings)
-    opacity = min(0.14, 0.7 / len(drawn))
-    for m, (mean, low, high) in enumerate(_intervals(summary.values[:, dataset])):
-        if m in drawn:
-            style = _style(m)
-            axes.fill_between(
-                settings[order], low[order], high[order], color=style["color"], alpha=opacity, lw=0
-            )
-            axes.plot(settings[order], mean[order], markersize=4, linewidth=1.3, **style)
-    axes.set_xticks(settings)
-    axes.tick_params(axis="x", rotation=90 if len(settings) > 10 else 0)
-    _plain(axes)
-
-
-def _intervals(values: Floats) -> Floats:
-    """Return mean, low and high (n_methods, 3, n_settings) over the shared repetitions."""
-    n_methods, n_settings, _ = values.shape
-    intervals = np.full((n_methods, 3, n_settings), np.nan)
-    for s in range(n_settings):
+def _compared(values: Floats) -> Floats:
+    """Return values (n_methods, n_settings, n_repetitions), nan at repetitions not compared."""
+    shown = np.full_like(values, np.nan)
+    for s in range(values.shape[1]):
         present = ~np.isnan(values[:, s])
         compared, common = shared(present)
-        for m in range(n_methods):
-            used = common if compared[m] else present[m]
-            intervals[m, :, s] = mean_interval(values[m, s, used])
-    return intervals
+        used = np.where(compared[:, None], common, present)
+        shown[:, s] = np.where(used, values[:, s], np.nan)
+    return shown
+
+
+def _draw_curve(axes: "Axes", summary: Summary, m: int, places: Floats, values: Floats) -> None:
+    """Draw the mean of values (n_settings, n_repetitions) of a method at places (n_settings,)."""
+    style = line_style(m)
+    means, *ends = np.array([mean_interval(row[~np.isnan(row)]) for row in values]).T
+    low, high = _bounded(summary, ends)
+    # an interval of few repetitions says less than they do
+    few = np.count_nonzero(~np.isnan(values), axis=1) < LEAST_TESTED
+    opacity = min(0.14, 0.7 / len(summary.study.methods))
+    axes.fill_between(places, low, high, ~few, color=style["color"], alpha=opacity, lw=0)
+    at = np.broadcast_to(places[:, None], values.shape)
+    axes.scatter(at[few], values[few], s=7, color=style["color"], alpha=0.4, clip_on=False)
+    name = _label(summary.methods[m])
+    axes.plot(places, means, markersize=4, linewidth=1.3, clip_on=False, label=name, **style)
+
+
+def _set_ticks(axes: "Axes", places: Floats, inches: float, *, log: bool) -> None:
+    """Put a tick at each place of an axis so long, with a text where it has room."""
+    positions = np.log(places) if log else places
+    axes.set_xscale("log" if log else "linear")
+    texts: list[str] = []
+    end = -np.inf
+    for position in inches * (positions - positions[0]) / (positions[-1] - positions[0]):
+        text = f"{places[len(texts)]:g}"
+        half = 0.04 * len(text)
+        texts.append(text if position - half > end else "")
+        end = position + half + 0.04 if texts[-1] else end
+    axes.set_xticks(places, texts)
+    axes.minorticks_off()
 
 
 def _critical_difference(summary: Summary) -> Iterator[StudyFigure]:
@@ -193,35 +219,38 @@ def _critical_difference(summary: Summary) -> Iterator[StudyFigure]:
     ranking = summary.ranking
     if ranking is None or ranking.n_datasets < 3:
         return
-    order = np.argsort(ranking.average_ranks, kind="stable")
-    n_left = (len(order) + 1) // 2
-    groups = indistinct_groups(ranking.average_ranks, ranking.critical_difference)
+    ranks, n_methods = ranking.average_ranks, len(summary.ranked)
+    order = np.argsort(ranks, kind="stable")
+    n_left = (n_methods + 1) // 2
+    groups = indistinct_groups(ranks, ranking.critical_difference)
     depth = 0.28 * len(groups) + 0.9
     figure = Figure((7.2, 1.1 + 0.24 * (depth + n_left)))
     axes = figure.add_axes((0.26, 0.02, 0.48, 0.96))
-    axes.set_axis_off()
-    axes.set_xlim(1, len(order))
-    axes.set_ylim(-(depth + n_left), 2.6)
-    _rank_axis(axes, ranking)
+    axes.set(xlim=(1, n_methods), ylim=(-(depth + n_left), 2.6), yticks=[])
+    axes.spines[["left", "right", "bottom"]].set_visible(False)
+    axes.spines["top"].set_position(("data", 0))
+    axes.xaxis.tick_top()
+    axes.set_xticks(range(1, n_methods + 1, -(-n_methods // 20)))
+    end = 1 + ranking.critical_difference
+    axes.plot([1, end], [1.7, 1.7], color="black", linewidth=1.2, marker="|", clip_on=False)
+    axes.text((1 + end) / 2, 1.85, f"CD = {ranking.critical_difference:.2f}", ha="center")
     for level, group in enumerate(groups):
-        ends = ranking.average_ranks[group]
         height = -0.4 - 0.28 * level
-        axes.plot([ends.min(), ends.max()], [height] * 2, color="#D55E00", linewidth=3.2)
+        axes.plot(ranks[group][[0, -1]], [height] * 2, color=COLOURS[1], linewidth=3.2)
     for position, m in enumerate(order):
         left = position < n_left
-        height = -depth - (position if left else len(order) - 1 - position)
-        edge, side, shift = (1, "right", -4) if left else (len(order), "left", 4)
-        rank = ranking.average_ranks[m]
-        axes.plot([rank, rank, edge], [0, height, height], color="#444444", linewidth=0.9)
+        height = -depth - (position if left else n_methods - 1 - position)
+        edge, side, shift = (1, "right", -4) if left else (n_methods, "left", 4)
+        axes.plot([ranks[m], ranks[m], edge], [0, height, height], color="#444444", linewidth=0.9)
         axes.annotate(
-            f"{_label(summary.ranked[m])} ({rank:.2f})",
+            f"{_label(summary.ranked[m])} ({ranks[m]:.2f})",
             (edge, height),
             xytext=(shift, 0),
             textcoords="offset points",
             ha=side,
             va="center",
         )
-    told = [f"{summary.ranked[m]} {ranking.average_ranks[m]:.2f}" for m in order]
+    told = [f"{summary.ranked[m]} {ranks[m]:.2f}" for m in order]
     yield StudyFigure(
         "ranks",
         figure,
@@ -234,18 +263,6 @@ def _critical_difference(summary: Summary) -> Iterator[StudyFigure]:
     )
 
 
-def _rank_axis(axes: "Axes", ranking: Ranking) -> None:
-    """Draw the axis of ranks and the critical difference above it."""
-    last = len(ranking.average_ranks)
-    axes.plot([1, last], [0, 0], color="black", linewidth=1.2, clip_on=False)
-    for rank in range(1, last + 1):
-        axes.plot([rank, rank], [0, 0.25], color="black", linewidth=1.2, clip_on=False)
-        axes.text(rank, 0.4, str(rank), ha="center", va="bottom")
-    end = 1 + ranking.critical_difference
-    axes.plot([1, end], [1.7, 1.7], color="black", linewidth=1.2, marker="|", clip_on=False)
-    axes.text((1 + end) / 2, 1.85, f"CD = {ranking.critical_difference:.2f}", ha="center")
-
-
 def _paper_differences(summary: Summary) -> Iterator[StudyFigure]:
     from matplotlib.figure import Figure
 
@@ -254,48 +271,39 @@ def _paper_differences(summary: Summary) -> Iterator[StudyFigure]:
     if not len(rows):
         return
     lines = np.flatnonzero(~np.isnan(table).all(axis=1))
-    told_apart = len(lines) <= len(_MARKERS)
+    told_apart = len(lines) <= len(MARKERS)
     figure = Figure((6.8, 1.2 + 0.34 * len(rows)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color="#444444", linewidth=1)
     heights = -np.arange(len(rows))
     for number, line in enumerate(lines):
-        style = _style(number if told_apart else 0) | {"linestyle": ""}
-        axes.plot(table[line, rows], heights, markersize=6, alpha=0.75, **style)
+        style = line_style(number if told_apart else 0) | {"linestyle": ""}
+        name = _label(summary.lines[line].label)
+        axes.plot(table[line, rows], heights, markersize=6, alpha=0.75, label=name, **style)
     means = [np.nanmean(table[:, m]) for m in rows]
     axes.plot(means, heights, "|", color="black", markersize=16, markeredgewidth=2)
     axes.set_yticks(heights, [_label(summary.methods[m]) for m in rows])
     axes.set_ylim(heights[-1] - 0.6, 0.6)
-    axes.set_xlabel(f"{_metric(summary)}: ours minus the paper's")
+    axes.set_xlabel(literal(f"{_metric(summary)}: ours minus the paper's"))
     _plain(axes)
     if told_apart:
-        _legend(figure, axes, [summary.lines[p].label for p in lines], 6.8, skip=1)
+        _legend(figure, axes, 6.8)
     told = [f"{summary.methods[m]} {x:+.3g}" for m, x in zip(rows, means, strict=True)]
     yield StudyFigure(
         "paper",
         figure,
-        f"Our {summary.study.metric} minus the paper's, a mark for each line of the table; the bar "
-        "is their mean.",
+        f"Our {_metric(summary)} minus the paper's, a mark for each line of the table; the bar is "
+        "their mean.",
         f"Mean difference to the paper: {', '.join(told)}.",
     )
 
 
-def _style(position: int) -> dict[str, Any]:
-    return {
-        "color": _COLOURS[position % len(_COLOURS)],
-        "marker": _MARKERS[position % len(_MARKERS)],
-        "linestyle": _DASHES[position // len(_COLOURS) % len(_DASHES)],
-    }
-
-
-def _legend(
-    figure: "Figure", axes: "Axes", names: list[str], width: float, *, skip: int = 0
-) -> None:
-    """Put names of the lines of axes, from the one after `skip`, below a figure."""
-    labels = [_label(name) for name in names]
+def _legend(figure: "Figure", axes: "Axes", width: float) -> None:
+    """Put the names of the lines of axes below a figure."""
+    handles, labels = axes.get_legend_handles_labels()
     longest = max(len(label) for label in labels)
     figure.legend(
-        axes.lines[skip : skip + len(labels)],
+        handles,
         labels,
         loc="outside lower center",
         ncols=max(1, min(len(labels), int(width / (0.5 + 0.075 * longest)))),
@@ -312,9 +320,15 @@ def _label(name: str) -> str:
 
 
 def _metric(summary: Summary) -> str:
-    units: dict[float, str] = {1: "", 100: " (%)"}
-    scale = summary.study.scale
-    return _label(summary.study.metric) + units.get(scale, f" (times {scale:g})")
+    scale, name = summary.study.scale, summary.study.metric
+    words, _, _ = _METRICS.get(name, (name.replace("_", " "), 0, 0))
+    return words + _UNITS.get(scale, f" (times {scale:g})")
+
+
+def _bounded(summary: Summary, values: ArrayLike) -> Floats:
+    """Return values of the metric within what it can be."""
+    _, low, high = _METRICS.get(summary.study.metric, ("", -np.inf, np.inf))
+    return np.clip(values, summary.study.scale * low, summary.study.scale * high)
 
 
 def _plain(axes: "Axes") -> None:

@@ -20,61 +20,28 @@ _MOST_EXACT = 50
 
 @dataclass(frozen=True)
 class Comparison:
-    """All methods against one of them.
+    """All methods against one of them, in arrays of shape (n_methods,)."""
 
-    Attributes
-    ----------
-    reference : int
-        The method that the others are compared with.
-    differences : ndarray of shape (n_methods,)
-        Mean of the score minus that of the reference.
-    t_p_values, wilcoxon_p_values : ndarray of shape (n_methods,)
-        Two-sided p-values after Holm's correction, nan at the reference.
-    """
-
-    reference: int
-    differences: Floats
+    differences: Floats  # mean of the score minus that of the reference
+    # two-sided, after Holm's correction, nan at the reference
     t_p_values: Floats
     wilcoxon_p_values: Floats
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranks of methods over data sets.
+    """Ranks of methods over data sets."""
 
-    Attributes
-    ----------
-    average_ranks : ndarray of shape (n_methods,)
-        The best method of a data set has rank 1; equal scores share their ranks.
-    statistic, p_value : float
-        Friedman's chi-squared, corrected for equal ranks, and its p-value.
-    critical_difference : float
-        Nemenyi's: average ranks that are further apart differ significantly.
-    n_datasets : int
-    level : float
-        Significance level of the critical difference.
-    """
-
-    average_ranks: Floats
-    statistic: float
+    average_ranks: Floats  # (n_methods,), 1 is the best; equal scores share their ranks
+    statistic: float  # Friedman's chi-squared, corrected for equal ranks
     p_value: float
-    critical_difference: float
+    critical_difference: float  # Nemenyi's: average ranks further apart differ significantly
     n_datasets: int
-    level: float
+    level: float  # of the critical difference
 
 
 def paired_differences(scores: ArrayLike, reference: int) -> Floats:
-    """Return the scores minus those of a method, zero where only rounding tells them apart.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n_methods, n)
-    reference : int
-
-    Returns
-    -------
-    differences : ndarray of shape (n_methods, n)
-    """
+    """Return scores (n_methods, n) minus those of a method, zero where only rounding differs."""
     values = np.asarray(scores, dtype=np.float64)
     differences = values - values[reference]
     noise = _ROUNDING * np.max(np.abs(values), initial=0.0)
@@ -84,36 +51,21 @@ def paired_differences(scores: ArrayLike, reference: int) -> Floats:
 def t_p_value(differences: ArrayLike) -> float:
     """Return the two-sided p-value of the paired t-test.
 
-    Parameters
-    ----------
-    differences : array-like of shape (n,)
-
-    Returns
-    -------
-    p_value : float
-        1 if all differences are zero, 0 if they are otherwise equal; nan of fewer than 2.
+    It is 1 if all differences are zero, 0 if they are otherwise equal, and nan of fewer than 2.
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < 2:
         return np.nan
-    mean, error = float(values.mean()), float(stats.sem(values))
-    if error <= _ROUNDING * abs(mean):
-        return float(mean == 0)
-    return float(2 * stats.t.sf(abs(mean) / error, len(values) - 1))
+    if stats.sem(values) <= _ROUNDING * abs(values.mean()):
+        return float(values.mean() == 0)
+    return float(stats.ttest_1samp(values, 0.0).pvalue)
 
 
 def wilcoxon_p_value(differences: ArrayLike) -> float:
     """Return the two-sided p-value of Wilcoxon's signed-rank test without the zero differences.
 
-    Parameters
-    ----------
-    differences : array-like of shape (n,)
-
-    Returns
-    -------
-    p_value : float
-        Exact for up to 50 differences, equal sizes sharing their ranks, otherwise of the normal
-        approximation; 1 if all differences are zero, nan if there are fewer than 2.
+    It is exact for up to 50 differences, equal sizes sharing their ranks, otherwise that of the
+    normal approximation; 1 if all differences are zero, nan if there are fewer than 2.
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < 2:
@@ -125,7 +77,8 @@ def wilcoxon_p_value(differences: ArrayLike) -> float:
     values = np.round(values / np.abs(values).max(), _DIGITS_OF_RANKS)
     if len(values) > _MOST_EXACT:
         return float(stats.wilcoxon(values, method="approx").pvalue)
-    # twice the ranks, which are whole numbers, and how many of the 2^n signs give each sum
+    # scipy's exact test takes no equal sizes; here are twice the ranks, which are whole numbers,
+    # and how many of the 2^n signs give each sum
     ranks = np.rint(2 * stats.rankdata(np.abs(values))).astype(int)
     counts = np.ones(1)
     for rank in ranks:
@@ -136,16 +89,7 @@ def wilcoxon_p_value(differences: ArrayLike) -> float:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Return p-values after Holm's step-down correction; nan stay nan and do not count.
-
-    Parameters
-    ----------
-    p_values : array-like of shape (n,)
-
-    Returns
-    -------
-    corrected : ndarray of shape (n,)
-    """
+    """Return p-values (n,) after Holm's step-down correction; nan stay nan and do not count."""
     values = np.asarray(p_values, dtype=np.float64)
     corrected = np.full(len(values), np.nan)
     order = np.argsort(values)[: np.count_nonzero(~np.isnan(values))]
@@ -155,39 +99,18 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def best_method(means: ArrayLike, *, higher_is_better: bool = True) -> int:
-    """Return the position of the best mean, nan left aside.
-
-    Parameters
-    ----------
-    means : array-like of shape (n_methods,)
-        At least one is not nan.
-    higher_is_better : bool, default=True
-
-    Returns
-    -------
-    position : int
-    """
+    """Return the position of the best of means (n_methods,), nan left aside."""
     return int(np.nanargmax(means) if higher_is_better else np.nanargmin(means))
 
 
 def compare_with(scores: ArrayLike, reference: int) -> Comparison:
-    """Compare every method with one of them.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n_methods, n)
-    reference : int
-
-    Returns
-    -------
-    comparison : Comparison
-    """
+    """Compare every method with one of them by scores (n_methods, n)."""
     differences = paired_differences(scores, reference)
     others = np.arange(len(differences)) != reference
     p_values = np.full((2, len(differences)), np.nan)
     for row, test in zip(p_values, (t_p_value, wilcoxon_p_value), strict=True):
         row[others] = holm([test(values) for values in differences[others]])
-    return Comparison(reference, differences.mean(axis=1), *p_values)
+    return Comparison(differences.mean(axis=1), *p_values)
 
 
 def win_tie_loss(
@@ -200,16 +123,13 @@ def win_tie_loss(
 ) -> NDArray[np.int64]:
     """Count the data sets on which methods win, tie and lose against another one.
 
-    A tie is a data set whose difference is at most `tolerance` in size or has a p-value above
-    `level`; where the p-value is nan, as with one repetition, the difference alone decides.
-
     Parameters
     ----------
-    differences : array-like of shape (n_methods, n_datasets)
-        Mean scores minus those of the other method.
-    p_values : array-like of shape (n_methods, n_datasets)
-    level : float
-    tolerance : float, default=0.0
+    differences, p_values : array-like of shape (n_methods, n_datasets)
+        Of the mean scores to those of the other method.
+    level, tolerance : float
+        A tie is a data set whose difference is at most `tolerance` in size or has a p-value above
+        `level`; where the p-value is nan, as with one repetition, the difference alone decides.
     higher_is_better : bool, default=True
 
     Returns
@@ -248,7 +168,8 @@ def rank_methods(
     average = ranks.mean(axis=1)
     if n_methods < 2:
         return Ranking(average, np.nan, np.nan, np.nan, n_datasets, level)
-    # the variance of the ranks that are there, which equal ranks make smaller
+    # scipy's friedmanchisquare takes neither two methods nor equal ones; the variance is that of
+    # the ranks that are there, which equal ranks make smaller
     spread = np.sum((ranks - (n_methods + 1) / 2) ** 2)
     between = n_datasets * np.sum((average - (n_methods + 1) / 2) ** 2)
     statistic = n_datasets * (n_methods - 1) * between / spread if spread > 0 else 0.0
@@ -261,15 +182,7 @@ def rank_methods(
 def indistinct_groups(average_ranks: ArrayLike, critical_difference: float) -> list[list[int]]:
     """Return the largest groups of methods whose average ranks do not differ significantly.
 
-    Parameters
-    ----------
-    average_ranks : array-like of shape (n_methods,)
-    critical_difference : float
-
-    Returns
-    -------
-    groups : list of list of int
-        Positions of at least two methods each, best rank first.
+    Each has at least two positions in `average_ranks` (n_methods,), the best rank first.
     """
     ranks = np.asarray(average_ranks, dtype=np.float64)
     order = np.argsort(ranks, kind="stable")
@@ -283,27 +196,11 @@ def indistinct_groups(average_ranks: ArrayLike, critical_difference: float) -> l
     return groups
 
 
-def mean_interval(
-    differences: ArrayLike, *, confidence: float = 0.95
-) -> tuple[float, float, float]:
-    """Return the mean and its t confidence interval.
-
-    Parameters
-    ----------
-    differences : array-like of shape (n,)
-        Such as one mean difference per data set.
-    confidence : float, default=0.95
-
-    Returns
-    -------
-    mean, low, high : float
-        nan where there are too few differences.
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    if not len(values):
-        return np.nan, np.nan, np.nan
-    mean = float(values.mean())
-    if len(values) < 2:
+def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
+    """Return the mean of values (n,) and its 95 % t interval, nan where there are too few."""
+    given = np.asarray(values, dtype=np.float64)
+    mean = float(given.mean()) if len(given) else np.nan
+    if len(given) < 2:
         return mean, np.nan, np.nan
-    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values))
+    half = float(stats.t.ppf(0.975, len(given) - 1) * stats.sem(given))
     return mean, mean - half, mean + half

@@ -24,6 +24,7 @@ from sklearn.metrics import (
 import kernelquilt
 from kernelquilt._typing import Array
 from kernelquilt.experiments.methods import METHODS, Fitted, ImpossibleError, Tuning
+from kernelquilt.experiments.plain import plain
 from kernelquilt.experiments.running.store import Row
 from kernelquilt.experiments.study.problems import Problem, seed_of
 from kernelquilt.experiments.study.protocol import Cell
@@ -104,10 +105,9 @@ def finished_row(cell: Cell, run: Callable[[], dict[str, Any]]) -> Row:
 def _measured(fitted: Fitted, problem: Problem) -> dict[str, Any]:
     figures = measures(problem.y_test, fitted.labels, fitted.scores, np.unique(problem.y_train))
     figures["n_train"], figures["n_test"] = float(len(problem.y_train)), float(len(problem.y_test))
-    parameters = {name: _plain(value) for name, value in fitted.parameters.items()}
     return {
         "figures": {**figures, **fitted.figures},
-        "parameters": parameters,
+        "parameters": plain(fitted.parameters),
         "n_solves": fitted.n_solves,
         "gap": fitted.gap,
     }
@@ -152,7 +152,3 @@ def _area(y: Array, scores: Array, classes: Array) -> float:
         return float(roc_auc_score(y == classes[1], scores[:, 1]))
     areas = [roc_auc_score(y == c, column) for c, column in zip(classes, scores.T, strict=True)]
     return float(np.mean(areas))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -49,8 +49,8 @@ from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     MARGIN_FLOOR,
     ROUNDING,
-    NormMarginsClassifier,
     OuterLoop,
+    OuterLoopClassifier,
     observed_share,
     taking_part,
 )
@@ -122,7 +122,7 @@ def solve_iterative_absent_mkl(
         margins, weights, dual_coef = updated, inner.weights, inner.dual_coef
 
 
-class IterativeAbsentMKLClassifier(NormMarginsClassifier):
+class IterativeAbsentMKLClassifier(OuterLoopClassifier):
     """MKL whose margins are measured by the learned norms of the views that a sample has (I-AMKL).
 
     Asks less margin of a sample the less its views matter to the decision. Use it to compare with

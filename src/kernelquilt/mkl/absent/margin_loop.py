@@ -120,7 +120,10 @@ class OuterLoopClassifier(BaseMKLClassifier):
     }
 
     _change: ClassVar[str]  # what is compared with outer_tol
-    _remedy: ClassVar[str]  # what to do if it stays above
+    _remedy: ClassVar[str] = (
+        "the alternation need not converge: raise max_iter or outer_tol, or use "
+        "PenalizedAbsentMKLClassifier"
+    )
 
     def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
@@ -130,17 +133,6 @@ class OuterLoopClassifier(BaseMKLClassifier):
 
     def _warn_of_margins(self, margins: Floats) -> None:
         """Say so where the margins, (n_problems, n), are not those that the method asks for."""
-
-
-class NormMarginsClassifier(OuterLoopClassifier):
-    """Base of the classifiers whose margins follow the learned norms of the kernels."""
-
-    _remedy = (
-        "the alternation need not converge: raise max_iter or outer_tol, or use "
-        "PenalizedAbsentMKLClassifier"
-    )
-
-    def _warn_of_margins(self, margins: Floats) -> None:
         floored = np.any(margins <= MARGIN_FLOOR, axis=0)
         if floored.any():
             warn_user(

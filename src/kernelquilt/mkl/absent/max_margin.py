@@ -47,8 +47,8 @@ from kernelquilt.core.svm.smo import clearly_negative
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.mkl.absent.margin_loop import (
     MARGIN_FLOOR,
-    NormMarginsClassifier,
     OuterLoop,
+    OuterLoopClassifier,
     observed_share,
     taking_part,
 )
@@ -122,7 +122,7 @@ def solve_max_margin_absent(
         margins = updated
 
 
-class MaxMarginAbsentClassifier(NormMarginsClassifier):
+class MaxMarginAbsentClassifier(OuterLoopClassifier):
     """SVM on the sum of the kernels with margins in the subspace that a sample has (MMAF).
 
     No weights are learned: the sum of all kernels decides, and a sample that lacks much of what

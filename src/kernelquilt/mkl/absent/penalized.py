@@ -284,6 +284,9 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def _warn_of_margins(self, margins: Floats) -> None:
+        """Margins are penalised here, and never raised."""
+
     def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
         # where a loop goes on from the result, the start must not change it
         start = ("weights", "dual_coef") if self.tau0 == "observed" else ("dual_coef",)

@@ -144,7 +144,7 @@ class MHKSClassifier(BaseMKLClassifier):
     multi_class : {"ovr", "ovo"}, default="ovo"
         One-vs-rest or one-vs-one for more than two classes.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the loss by class.
+        Factors on the losses by class.
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     verbose : int, default=0
@@ -157,14 +157,14 @@ class MHKSClassifier(BaseMKLClassifier):
     view_intercepts_ : ndarray of shape (n_problems, M)
         Bias of each function.
     intercept_ : ndarray of shape (n_problems,)
-        Their means, the scores of samples without any view.
+        Their means, which are the scores of samples without any view.
     weights_ : ndarray of shape (M,), or (n_problems, M) if multi-class
         Share of each function in the score of a sample that has every view; 0 for kernels that no
         training sample has.
     coef_ : list of M ndarrays of shape (n_problems, n_columns), only for linear kernels of views
         Weight vectors.
     n_support_ : ndarray of shape (n_problems,)
-        Number of training samples with a coefficient.
+        Number of samples with a coefficient.
     objective_, duality_gap_ : float, or ndarray of shape (n_problems,) if multi-class
         Value of Eq. (8), and how far it may be above the minimum.
     n_iter_, n_solves_ : int

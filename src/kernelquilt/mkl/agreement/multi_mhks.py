@@ -110,7 +110,7 @@ class MultiKernelMHKSClassifier(MHKSClassifier):
     multi_class : {"ovr", "ovo"}, default="ovo"
         One-vs-rest or one-vs-one for more than two classes.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the loss and the disagreement by class.
+        Factors on the losses and the disagreement by class.
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     verbose : int, default=0

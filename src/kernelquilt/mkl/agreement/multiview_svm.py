@@ -104,7 +104,7 @@ class MultiViewSVMClassifier(ViewAverageClassifier):
     Parameters
     ----------
     c : float or array-like of shape (M,), default=0.1
-        Weight of the squared norms of the functions, of all or of each view; large is smooth.
+        Penalty on the norm, of all kernels or of each: larger is smoother, unlike a `C`.
     lam : float, default=0.1
         Weight of the squared distances of the outputs from their mean.
     kernels : str, callable, list or dict, default="gaussian"
@@ -117,7 +117,7 @@ class MultiViewSVMClassifier(ViewAverageClassifier):
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest or one-vs-one for more than two classes.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the loss and the disagreement by class.
+        Factors on the losses and the disagreement by class.
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     verbose : int, default=0

@@ -188,7 +188,7 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     random_state : int, RandomState instance or None, default=None
-        Of ``init="random"``, the same for all problems; an instance is copied, not advanced.
+        For ``init="random"``, the same for all problems; an instance is copied, not advanced.
     verbose : int, default=0
         Whether to print the progress of the solver.
 

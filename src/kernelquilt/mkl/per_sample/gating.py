@@ -156,11 +156,12 @@ class GatedSVM:
         """Return ``K_m vectors[:, m]`` for every kernel, shape (n, M)."""
         from kernelquilt.core.svm import compiled as _compiled
 
-        out = np.zeros((len(self.K), len(vectors)))
+        out, n_read = np.zeros((len(self.K), len(vectors))), 0
         for m, kernel in enumerate(self.K):
             rows = np.flatnonzero(vectors[:, m])
+            n_read += len(rows)
             _compiled.accumulate_rows(kernel[None], rows, vectors[rows, m], out[m : m + 1])
-            self.work += Work(n_passes=len(rows) / out.size)
+        self.work += Work(n_passes=n_read / out.size)
         return out.T
 
     def longest_move(self, step: Floats) -> float:

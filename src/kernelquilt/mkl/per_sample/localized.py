@@ -207,8 +207,7 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
     tol : float, default=1e-3
         Relative duality gap of the SVMs.
     outer_tol : float, default=1e-4
-        Relative decrease of the objective in an iteration that counts as next to nothing; two such
-        iterations in a row end the descent.
+        Relative decrease of the objective at which to stop, in two iterations in a row.
     max_iter : int, default=500
         Cap on the iterations of each binary problem from one start.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -218,7 +217,7 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit.
     random_state : int, RandomState instance or None, default=None
-        Of the random starts, the same for all problems; an instance is copied, not advanced.
+        For the random starts, the same for all problems; an instance is copied, not advanced.
     verbose : int, default=0
         Whether to print the progress of the solver.
 

@@ -264,9 +264,10 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
     tol : float, default=1e-3
         Relative duality gap of the MKL problem of each iteration.
     max_iter : int, default=10
-        Number of iterations at most, each an MKL problem; 1 is SimpleMKL on the kernels of `h0`.
+        Cap on the MKL problems that each binary problem is made of; 1 is SimpleMKL on the kernels
+        of `h0`.
     outer_tol : float, default=1e-4
-        The iteration ends when the objective changes by less than this fraction of it.
+        Relative change of the objective at which to stop.
     validation_fraction : float or None, default=None
         Fraction of either class of each binary problem that is held out at first, to find the
         number of iterations, `max_iter` at most, with the highest accuracy; the fit to all samples
@@ -278,7 +279,7 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
     n_jobs : int or None, default=None
         Threads over the binary problems of a multi-class fit; each holds a copy of the kernels.
     random_state : int, RandomState instance or None, default=None
-        Of the held-out samples and of ``tie="random"``, the same for all problems; an instance is
+        For the held-out samples and ``tie="random"``, the same for all problems; an instance is
         copied, not advanced.
     verbose : int, default=0
         Whether to print the progress of the solver.

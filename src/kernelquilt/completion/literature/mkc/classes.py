@@ -91,10 +91,10 @@ class EmbeddingCompletion(EmbeddingCompleter):
         Mean relative decrease of the objective by one iteration at which to stop.
     max_iter : int, default=2000
         Cap on the iterations; at most 50 proximal steps follow, which make rows exactly zero.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState instance or None, default=None
         For the random basis and the random start.
     verbose : int, default=0
-        Whether to print the progress.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

@@ -110,7 +110,7 @@ def solve_embedding(
         Mean relative decrease of the objective by one iteration at which to stop.
     max_iter : int, default=2000
         Cap on the iterations before the at most 50 exact proximal ones.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState instance or None, default=None
         For ``start="random"``.
     on_step : callable, optional
         Called with the number of every iteration and its CompletionStep.

@@ -119,8 +119,9 @@ class Cuts:
             projected = solve_qp(
                 np.eye(m),
                 -weights[self.allowed],
-                np.vstack([-np.eye(m), -0.5 * Q / sizes[:, None]]),
-                np.concatenate([np.zeros(m), -heights]),
+                np.zeros(m),
+                -0.5 * Q / sizes[:, None],
+                -heights,
                 np.ones((1, m)),
                 np.ones(1),
             )
