@@ -39,14 +39,12 @@ def test_weights_of_members_minimise_the_log_loss(K, c, seed):
     def objective(a):
         z = np.tensordot(a, logs, axes=1)
         losses = logsumexp(z, axis=1) - z[np.arange(80), codes]
-        return np.average(losses, weights=weight) + 0.03 * np.square(a - 1 / K).sum()
+        return np.average(losses, weights=weight) + 0.01 * np.square(a - 1 / K).sum()
 
     found = solve_member_weights(logs, codes, sample_weight=weight)
     expected = minimize(objective, np.full(K, 1 / K), bounds=[(0, None)] * K, tol=1e-14)
-    assert found.objective == pytest.approx(objective(found.weights), abs=1e-12)
-    assert found.objective <= expected.fun + 1e-12
-    np.testing.assert_allclose(found.weights, expected.x, atol=1e-4)
-    assert found.residual < 1e-10
+    assert objective(found) <= expected.fun + 1e-12
+    np.testing.assert_allclose(found, expected.x, atol=1e-4)
 
 
 def test_weights_of_predictions_minimise_the_squared_loss():
@@ -56,12 +54,12 @@ def test_weights_of_predictions_minimise_the_squared_loss():
     weight = rng.random(60)
 
     def objective(a):
-        return np.average((y - a @ F) ** 2, weights=weight) + 0.03 * np.square(a - 1 / 3).sum()
+        return np.average((y - a @ F) ** 2, weights=weight) + 0.01 * np.square(a - 1 / 3).sum()
 
     found = solve_linear_members(F, y, sample_weight=weight)
     expected = minimize(objective, np.full(3, 1 / 3), bounds=[(0, None)] * 3, tol=1e-14)
-    np.testing.assert_allclose(found.weights, expected.x, atol=1e-5)
-    assert found.weights[1] == 0.0
+    np.testing.assert_allclose(found, expected.x, atol=1e-5)
+    assert found[1] == 0.0
 
 
 def test_a_forest_joins_where_there_are_columns_of_two_views(wdbc):
@@ -70,6 +68,7 @@ def test_a_forest_joins_where_there_are_columns_of_two_views(wdbc):
     assert model.member_names_ == ("early", "late", "RandomForestClassifier")
     assert model.member_weights_.shape == (3,)
     assert (model.member_weights_ >= 0).all()
+    assert model.member_weights_[0] == model.member_weights_[1]
     assert set(model.member_scores_) == {*model.member_names_, "all"}
     stack = kq.ViewKernels("median_gaussian").fit_transform(X[:150])
     one_view = X.select(["mean"])

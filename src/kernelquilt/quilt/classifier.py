@@ -16,7 +16,13 @@ from kernelquilt._typing import Floats
 from kernelquilt.data.labels import Labels
 from kernelquilt.kernels.inputs import Samples
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
-from kernelquilt.quilt.members import check_experts, cross_fitted, fit_experts, member_names
+from kernelquilt.quilt.members import (
+    check_experts,
+    cross_fitted,
+    fit_experts,
+    member_names,
+    member_weights,
+)
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.quilt.stacking import solve_member_weights, solve_softmax_stacking
 
@@ -173,10 +179,11 @@ class QuiltClassifier(BaseRidgeClassifier):
     def _join(self, logs: Floats, part: Targets) -> None:
         """Learn the weights of the members from logarithms (K, n, c) of their probabilities."""
         self.member_names_ = member_names(self.experts_)
-        self.member_weights_ = np.array([0.5, 0.5])
-        if self.experts_ or self.cross_fit:
-            joined = solve_member_weights(logs, part.codes, sample_weight=part.weight)
-            self.member_weights_ = joined.weights
+        self.member_weights_ = member_weights(
+            logs,
+            lambda each: solve_member_weights(each, part.codes, sample_weight=part.weight),
+            tied=not self.cross_fit,
+        )
         together = np.tensordot(self.member_weights_, logs, axes=1)
         self.member_scores_ = {
             name: _log_loss(each, part)

@@ -10,12 +10,15 @@ The members of a classifier, with out-of-sample probabilities :math:`P_k`, are j
           \min_{a \ge 0} \; -\frac{\sum_i \omega_i \log P_{y_i}(x_i)}{\sum_i \omega_i}
           + \rho \sum_k (a_k - 1/K)^2,
 
-those of a regressor, with predictions f_k, as :math:`\sum_k a_k f_k` with the squared loss. The
-probabilities of the experts are mixed with 2 % of the uniform ones, so that no logarithm is
-infinite.
+those of a regressor, with predictions f_k, as :math:`\sum_k a_k f_k` with the squared loss. The two
+parts of the quilt that learn from kernels, early and late, are one member, their geometric mean:
+leave-one-out scores flatter them in different measure, so that free weights would favour the one
+that is flattered more. Where the weights are learned from refits they are two. The probabilities of
+the experts are mixed with 2 % of the uniform ones, so that no logarithm is infinite.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -309,6 +312,30 @@ def folds(codes: Any, rng: np.random.RandomState) -> list[Bools]:
         number[rows] = (dealt + np.arange(len(rows))) % N_FOLDS
         dealt += len(rows)
     return [number == fold for fold in range(N_FOLDS)]
+
+
+def member_weights(outputs: Floats, solve: Callable[[Floats], Floats], *, tied: bool) -> Floats:
+    """Return the weights (K,) of members, the first two of them early and late.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (K, n, ...)
+        Out of sample.
+    solve : callable
+        From the outputs of members to their weights.
+    tied : bool
+        Whether the first two are one member.
+
+    Returns
+    -------
+    weights : ndarray of shape (K,)
+    """
+    if not tied:
+        return solve(outputs)
+    if len(outputs) == 2:
+        return np.array([0.5, 0.5])
+    both, *others = solve(np.array([outputs[:2].mean(axis=0), *outputs[2:]]))
+    return np.array([0.5 * both, 0.5 * both, *others])
 
 
 def member_names(experts: list[ColumnExpert]) -> tuple[str, ...]:

@@ -12,7 +12,13 @@ from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
 from kernelquilt.kernels.inputs import check_samples, input_tags, naming_indefinite
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
-from kernelquilt.quilt.members import check_experts, cross_fitted, fit_experts, member_names
+from kernelquilt.quilt.members import (
+    check_experts,
+    cross_fitted,
+    fit_experts,
+    member_names,
+    member_weights,
+)
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.stacking import solve_linear_members, solve_linear_stacking
 from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
@@ -171,10 +177,11 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
     def _join(self, outputs: Floats, part: Targets) -> None:
         """Learn the weights of the members from their out-of-sample predictions (K, n)."""
         self.member_names_ = member_names(self.experts_)
-        self.member_weights_ = np.array([0.5, 0.5])
-        if self.experts_ or self.cross_fit:
-            joined = solve_linear_members(outputs, part.Y[:, 0], sample_weight=part.weight)
-            self.member_weights_ = joined.weights
+        self.member_weights_ = member_weights(
+            outputs,
+            lambda each: solve_linear_members(each, part.Y[:, 0], sample_weight=part.weight),
+            tied=not self.cross_fit,
+        )
         together = self.member_weights_ @ outputs
         self.member_scores_ = {
             name: _determination(part.Y[:, 0], each, part.weight)

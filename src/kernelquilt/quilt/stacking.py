@@ -35,7 +35,7 @@ from kernelquilt._typing import Bools, Floats, Indices
 
 PENALTY = 0.005
 RELATIVE = 0.01
-EVEN = 0.03  # pull of the weights of members towards equal ones
+EVEN = 0.01  # pull of the weights of members towards equal ones
 START = 3.0  # sum of the weights to start from
 MAX_ITER = 200
 TOLERANCE = 1e-12  # of the projected gradient
@@ -105,7 +105,7 @@ def solve_softmax_stacking(
 
 def solve_member_weights(
     logs: Floats, codes: Indices, *, sample_weight: Floats | None = None
-) -> StackingWeights:
+) -> Floats:
     """Join members by a product of powers of their probabilities (:mod:`.members`).
 
     Parameters
@@ -117,21 +117,19 @@ def solve_member_weights(
 
     Returns
     -------
-    StackingWeights
-        Without biases.
+    weights : ndarray of shape (K,)
     """
     K = len(logs)
     even = np.full(K, 1.0 / K)
-    return _softmax_regression(logs, codes, sample_weight, np.full(K, 2 * EVEN), even, even)
+    pull = np.full(K, 2 * EVEN)
+    return _softmax_regression(logs, codes, sample_weight, pull, even, even).weights
 
 
-def solve_linear_members(
-    F: Floats, y: Floats, *, sample_weight: Floats | None = None
-) -> StackingWeights:
+def solve_linear_members(F: Floats, y: Floats, *, sample_weight: Floats | None = None) -> Floats:
     """Join members by a weighted sum of their predictions (K, n) (:mod:`.members`)."""
     K = len(F)
     even = np.full(K, 1.0 / K)
-    return _linear_regression(F, y, sample_weight, np.full(K, 2 * EVEN), even, K)
+    return _linear_regression(F, y, sample_weight, np.full(K, 2 * EVEN), even, K).weights
 
 
 def _softmax_regression(
