@@ -25,7 +25,10 @@ def problem(n=60, seed=0):
 
 
 def predictions(estimator, X, y, weight, **parameters):
-    model = estimator(**parameters).fit(X, y, sample_weight=weight)
+    model = estimator(**parameters)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    model.fit(X, y, sample_weight=weight)
     return model.predict(X) if estimator is kq.QuiltRegressor else model.predict_proba(X)
 
 

@@ -17,8 +17,40 @@ from kernelquilt.data.frames import (
     select_columns,
     texts_in,
 )
+from kernelquilt.data.views import MultiView
 
 MANY_CATEGORIES = 30
+
+
+class PreparedViews(MultiView):
+    """Views after preparation, beside the samples as they were given.
+
+    Parameters
+    ----------
+    prepared, source : MultiView
+        Of the same samples.
+
+    Attributes
+    ----------
+    source : MultiView
+        The samples as they were given.
+    """
+
+    _build = MultiView._build  # a selection of views, or other masks, are views as all others
+
+    def __init__(self, prepared: MultiView, source: MultiView) -> None:
+        vars(self).update(vars(prepared))
+        self.source = source
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return the prepared numbers of a view, or some of the samples."""
+        found = super().__getitem__(key)
+        return found if isinstance(key, str) else PreparedViews(found, self.source[key])
+
+
+def as_given(samples: Any) -> Any:
+    """Return samples as they were before any preparation."""
+    return samples.source if isinstance(samples, PreparedViews) else samples
 
 
 class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]

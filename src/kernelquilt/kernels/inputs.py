@@ -15,7 +15,7 @@ import numpy as np
 from kernelquilt._messages import quoted, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.memory import check_memory
-from kernelquilt.data.preparation import ColumnPreparation
+from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import LEARNED, validate_views
@@ -112,6 +112,10 @@ class KernelInput(ABC):
         """Return samples with no more than kernel m needs, so that slicing them is cheap."""
 
     @abstractmethod
+    def views_of(self, kernels: Indices) -> tuple[str, ...]:
+        """Return the names of the views that some of the kernels are of; none for a stack."""
+
+    @abstractmethod
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
         """Forget the training samples that `between` will not be asked for.
 
@@ -163,6 +167,9 @@ class _StackInput(KernelInput):
     def narrowed(self, rows: KernelStack, m: int) -> KernelStack:
         return rows
 
+    def views_of(self, kernels: Indices) -> tuple[str, ...]:
+        return ()
+
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
         # there is nothing to forget
         return columns
@@ -176,7 +183,8 @@ class _ViewInput(KernelInput):
     ) -> None:
         super().__init__(estimator)
         self.preparation: ViewTransformer | None = vars(estimator).get("preparation_")
-        self.view_kernels = ViewKernels(kernels)._fit_views(data, weight)
+        # kernels need no source of prepared views
+        self.view_kernels = ViewKernels(kernels)._fit_views(data.select(data.names), weight)
         self.names = self.view_kernels.kernel_names_
         self.observed = self.view_kernels.kernel_observed(data)
 
@@ -197,7 +205,7 @@ class _ViewInput(KernelInput):
         if self.preparation is None:
             return validate_views(estimator, X, estimator.views, reset=False)
         data = validate_views(estimator, X, estimator.views, reset=False, as_given=True)
-        return self.preparation._transform_views(data)
+        return PreparedViews(self.preparation._transform_views(data), data)
 
     def observed_of(self, rows: MultiView) -> Bools:
         return self.view_kernels.kernel_observed(rows)
@@ -213,6 +221,9 @@ class _ViewInput(KernelInput):
 
     def narrowed(self, rows: MultiView, m: int) -> MultiView:
         return rows.select([self.view_kernels.view_of(m)])
+
+    def views_of(self, kernels: Indices) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.view_kernels.view_of(int(m)) for m in kernels))
 
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
         kept = np.unique(np.concatenate([np.empty(0, dtype=np.intp), *columns]))
@@ -258,14 +269,14 @@ def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
     Returns
     -------
     data : MultiView or KernelStack of n samples
-        Complete numeric views are what they were.
+        Complete numeric views are what they were; `PreparedViews` if there are views.
     """
     estimator.preparation_ = None
     if isinstance(data, KernelStack) or not prepares_itself(estimator):
         return data
     estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False))
     data = validate_views(estimator.preparation_, data, None, reset=True, as_given=True)
-    return estimator.preparation_._fit_views(data, weight=weight)
+    return PreparedViews(estimator.preparation_._fit_views(data, weight=weight), data)
 
 
 def fit_input(

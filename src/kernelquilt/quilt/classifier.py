@@ -9,14 +9,22 @@ choose.
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Floats
 from kernelquilt.data.labels import Labels
 from kernelquilt.kernels.inputs import Samples
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
+from kernelquilt.quilt.members import (
+    check_experts,
+    cross_fitted,
+    fit_experts,
+    member_names,
+    member_weights,
+)
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
-from kernelquilt.quilt.stacking import StackingWeights, solve_softmax_stacking
+from kernelquilt.quilt.stacking import solve_member_weights, solve_softmax_stacking
 
 SMALL = 1e-9  # added to probabilities before their logarithms are averaged
 
@@ -50,12 +58,23 @@ class QuiltClassifier(BaseRidgeClassifier):
     pattern : bool, default=False
         Whether one more expert learns from which views a sample has: for absence that depends
         on what is predicted, as it will for new samples.
+    experts : "auto", None or list of classifiers, default="auto"
+        Members beside the kernels that learn from the columns as they are, NaN where a view is
+        absent or a cell is missing, categories as numbers: ``"auto"`` is a random forest, None
+        nothing, or scikit-learn classifiers that accept NaN, such as
+        ``HistGradientBoostingClassifier()``. They join where there are columns and at least two
+        views; where a view is sparse, ``"auto"`` is nothing, and others are refused.
+    cross_fit : bool, default=False
+        Whether the weights of the members are learned from five refits, at five times the cost,
+        instead of leave-one-out and out-of-bag probabilities.
     class_weight : dict, "balanced" or None, default=None
         Factors on the losses by class.
     max_memory : float, default=4.0
         GiB above which fitting is refused.
     n_jobs : int or None, default=None
         Threads over the experts; results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Of the forest and of other experts; an int makes fits repeatable.
 
     Attributes
     ----------
@@ -73,8 +92,17 @@ class QuiltClassifier(BaseRidgeClassifier):
     pattern_reliability_ : float
         Stacking weight of the expert that sees which views there are; 0 without `pattern`.
     loo_score_ : float
-        Leave-one-out accuracy. Completion and stacking weights see all samples, so it is slightly
-        optimistic.
+        Out-of-sample accuracy of all members together. Completion and stacking weights see all
+        samples, so it is slightly optimistic.
+    member_names_ : tuple of K str
+        ``"early"`` (experts on completed kernels), ``"late"`` (experts of single views), and the
+        class of each further expert.
+    member_weights_ : ndarray of shape (K,)
+        Powers of the probabilities of the members in their product.
+    member_scores_ : dict of str to float
+        Out-of-sample log loss of each member, and of ``"all"`` together.
+    experts_ : list of ColumnExpert
+        The fitted experts on columns.
     early_stacking_, late_stacking_ : StackingWeights
         Stacking weights and biases.
     quilt_ : Quilt
@@ -121,20 +149,27 @@ class QuiltClassifier(BaseRidgeClassifier):
         prepare: str | None = "auto",
         completion: Any = None,
         pattern: bool = False,
+        experts: Any = "auto",
+        cross_fit: bool = False,
         class_weight: Any = None,
         max_memory: float = 4.0,
         n_jobs: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.kernels = kernels
         self.views = views
         self.prepare = prepare
         self.completion = completion
         self.pattern = pattern
+        self.experts = experts
+        self.cross_fit = cross_fit
         self.class_weight = class_weight
         self.max_memory = max_memory
         self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _learn(self, data: Samples, targets: Targets) -> None:
+        check_experts(self.experts, data, classify=True)
         fitted, part = fit_to_samples(
             self, data, targets, instead="LateFusionClassifier is made for many samples; "
         )
@@ -144,23 +179,49 @@ class QuiltClassifier(BaseRidgeClassifier):
             solve_softmax_stacking(scores, part.codes, sample_weight=part.weight) for scores in loo
         )
         store_attributes(self, fitted, early, late)
-        self.loo_score_ = loo_accuracy(_mean_log_proba((early, late), loo), part)
+        self.experts_ = fit_experts(self, fitted, data, part, classify=True)
+        logs = self._logs(loo, [expert.out_of_sample for expert in self.experts_])
+        if self.cross_fit:
+            logs = cross_fitted(self, data[fitted.samples], self.classes_[part.codes], part, logs)
+        self._join(logs, part)
+
+    def _join(self, logs: Floats, part: Targets) -> None:
+        """Learn the weights of the members from logarithms (K, n, c) of their probabilities."""
+        self.member_names_ = member_names(self.experts_)
+        self.member_weights_ = member_weights(
+            logs,
+            lambda each: solve_member_weights(each, part.codes, sample_weight=part.weight),
+            tied=not self.cross_fit,
+        )
+        together = np.tensordot(self.member_weights_, logs, axes=1)
+        self.member_scores_ = {
+            name: _log_loss(each, part)
+            for name, each in zip([*self.member_names_, "all"], [*logs, together], strict=True)
+        }
+        self.loo_score_ = loo_accuracy(together, part)
 
     @property
     def _entries_per_row(self) -> int:
         return self._fitted.entries_per_row
 
     def _log_proba(self, rows: Any) -> Floats:
+        return np.tensordot(self.member_weights_, self._member_outputs(rows), axes=1)
+
+    def _member_outputs(self, rows: Any) -> Floats:
+        """Return logarithms (K, n_rows, c) of the probabilities of the members."""
+        proba = [expert.outputs(rows) for expert in self.experts_]
+        return self._logs(self._fitted.scores(rows), proba)
+
+    def _logs(self, scores: tuple[Floats, Floats], proba: list[Floats]) -> Floats:
         stackings = self.early_stacking_, self.late_stacking_
-        return _mean_log_proba(stackings, self._fitted.scores(rows))
+        kernels = [
+            stacking.proba(each) + SMALL for stacking, each in zip(stackings, scores, strict=True)
+        ]
+        return np.log(np.array([*kernels, *proba]))
 
 
-def _mean_log_proba(
-    stackings: tuple[StackingWeights, StackingWeights], scores: tuple[Floats, Floats]
-) -> Floats:
-    """Return the mean of the logarithms of two sets of probabilities, (n, c)."""
-    logs = [
-        np.log(stacking.proba(each) + SMALL)
-        for stacking, each in zip(stackings, scores, strict=True)
-    ]
-    return np.asarray(0.5 * (logs[0] + logs[1]))
+def _log_loss(log_proba: Floats, part: Targets) -> float:
+    """Return the weighted mean log loss of logarithms of probabilities (n, c)."""
+    normalised = log_proba - logsumexp(log_proba, axis=1, keepdims=True)
+    losses = -normalised[np.arange(len(part.codes)), part.codes]
+    return float(np.average(losses, weights=part.weight))

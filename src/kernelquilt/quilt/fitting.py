@@ -24,8 +24,11 @@ CONSTRAINTS: dict[str, Any] = {
     "prepare": [StrOptions({"auto"}), None],
     "completion": [HasMethods(["fit_transform", "transform"]), None],
     "pattern": ["boolean"],
+    "experts": "no_validation",
+    "cross_fit": ["boolean"],
     "max_memory": [Interval(Real, 0, None, closed="neither")],
     "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
 }
 
 

@@ -17,8 +17,15 @@ from kernelquilt.kernels.inputs import (
     prepare_samples,
 )
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
+from kernelquilt.quilt.members import (
+    check_experts,
+    cross_fitted,
+    fit_experts,
+    member_names,
+    member_weights,
+)
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.stacking import solve_linear_stacking
+from kernelquilt.quilt.stacking import solve_linear_members, solve_linear_stacking
 from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
 
 
@@ -44,10 +51,17 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
     pattern : bool, default=False
         Whether one more expert learns from which views a sample has: for absence that depends
         on what is predicted, as it will for new samples.
+    experts : "auto", None or list of regressors, default="auto"
+        Members beside the kernels that learn from the columns as they are, as in
+        `QuiltClassifier`; ``"auto"`` is a random forest.
+    cross_fit : bool, default=False
+        Whether the weights of the members are learned from five refits, as in `QuiltClassifier`.
     max_memory : float, default=4.0
         GiB above which fitting is refused.
     n_jobs : int or None, default=None
         Threads over the experts; results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Of the forest and of other experts; an int makes fits repeatable.
 
     Attributes
     ----------
@@ -56,7 +70,11 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
     reliability_, pattern_reliability_
         As in `QuiltClassifier`.
     loo_score_ : float
-        Leave-one-out coefficient of determination.
+        Out-of-sample coefficient of determination of all members together.
+    member_names_, member_weights_, experts_
+        As in `QuiltClassifier`; the predictions of the members are added with these weights.
+    member_scores_ : dict of str to float
+        Out-of-sample coefficient of determination of each member, and of ``"all"`` together.
     early_stacking_, late_stacking_, quilt_, used_kernels_, used_samples_
         As in `QuiltClassifier`.
     preparation_ : ViewTransformer or None
@@ -85,16 +103,22 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         prepare: str | None = "auto",
         completion: Any = None,
         pattern: bool = False,
+        experts: Any = "auto",
+        cross_fit: bool = False,
         max_memory: float = 4.0,
         n_jobs: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.kernels = kernels
         self.views = views
         self.prepare = prepare
         self.completion = completion
         self.pattern = pattern
+        self.experts = experts
+        self.cross_fit = cross_fit
         self.max_memory = max_memory
         self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "QuiltRegressor":
         """Fit the regressor.
@@ -116,6 +140,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
             data = check_samples(self, X)
+            check_experts(self.experts, data, classify=False)
             y, weight = check_targets(self, data, y, sample_weight, as_numbers)
             copies = weights_of_seen(weight, data.observed)
             if np.count_nonzero(copies) < LEAST_SAMPLES:
@@ -138,8 +163,12 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
                 for scores in loo
             )
             store_attributes(self, fitted, early, late)
-            found = 0.5 * (early.combine(loo[0]) + late.combine(loo[1]))
-            self.loo_score_ = _determination(part.Y, found, part.weight)
+            self.experts_ = fit_experts(self, fitted, data, part, classify=False)
+            outputs = self._outputs(loo, [expert.out_of_sample for expert in self.experts_])
+            if self.cross_fit:
+                rows = fitted.samples
+                outputs = cross_fitted(self, data[rows], y[rows], part, outputs)
+            self._join(outputs[:, :, 0], part)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -161,16 +190,41 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
             found = [self._predict_part(part) for part in parts]
         return self.mean_ + self.scale_ * np.concatenate(found)
 
+    def _join(self, outputs: Floats, part: Targets) -> None:
+        """Learn the weights of the members from their out-of-sample predictions (K, n)."""
+        self.member_names_ = member_names(self.experts_)
+        self.member_weights_ = member_weights(
+            outputs,
+            lambda each: solve_linear_members(each, part.Y[:, 0], sample_weight=part.weight),
+            tied=not self.cross_fit,
+        )
+        together = self.member_weights_ @ outputs
+        self.member_scores_ = {
+            name: _determination(part.Y[:, 0], each, part.weight)
+            for name, each in zip([*self.member_names_, "all"], [*outputs, together], strict=True)
+        }
+        self.loo_score_ = self.member_scores_["all"]
+
     def _predict_part(self, rows: Any) -> Floats:
-        early, late = self._fitted.scores(rows)
-        return 0.5 * (self.early_stacking_.combine(early) + self.late_stacking_.combine(late))[:, 0]
+        return self.member_weights_ @ self._member_outputs(rows)[:, :, 0]
+
+    def _member_outputs(self, rows: Any) -> Floats:
+        """Return the predictions (K, n_rows, 1) of the members in units of the scaled target."""
+        return self._outputs(
+            self._fitted.scores(rows), [expert.outputs(rows) for expert in self.experts_]
+        )
+
+    def _outputs(self, scores: tuple[Floats, Floats], others: list[Floats]) -> Floats:
+        stackings = self.early_stacking_, self.late_stacking_
+        kernels = [stacking.combine(each) for stacking, each in zip(stackings, scores, strict=True)]
+        return np.array([*kernels, *others])
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
 
 
 def _determination(y: Floats, found: Floats, weight: Floats) -> float:
-    """Return the weighted coefficient of determination of predictions (n, 1)."""
+    """Return the weighted coefficient of determination of predictions (n,)."""
     residual = weight @ np.square(y - found)
-    total = weight @ np.square(y - np.average(y, axis=0, weights=weight))
-    return float(1.0 - residual[0] / total[0]) if total[0] > 0 else 0.0
+    total = weight @ np.square(y - np.average(y, weights=weight))
+    return float(1.0 - residual / total) if total > 0 else 0.0

@@ -35,6 +35,7 @@ from kernelquilt._typing import Bools, Floats, Indices
 
 PENALTY = 0.005
 RELATIVE = 0.01
+EVEN = 0.01  # pull of the weights of members towards equal ones
 START = 3.0  # sum of the weights to start from
 MAX_ITER = 200
 TOLERANCE = 1e-12  # of the projected gradient
@@ -97,44 +98,89 @@ def solve_softmax_stacking(
     -------
     StackingWeights
     """
+    J, _, c = F.shape
+    x = np.r_[np.full(J, START / J), np.zeros(c)] if start is None else np.asarray(start, float)
+    return _softmax_regression(F, codes, sample_weight, _penalties(J, c), np.zeros(J + c), x)
+
+
+def solve_member_weights(
+    logs: Floats, codes: Indices, *, sample_weight: Floats | None = None
+) -> Floats:
+    """Join members by a product of powers of their probabilities (:mod:`.members`).
+
+    Parameters
+    ----------
+    logs : ndarray of shape (K, n, c)
+        Logarithms of the out-of-sample probabilities of the members.
+    codes, sample_weight
+        As in `solve_softmax_stacking`.
+
+    Returns
+    -------
+    weights : ndarray of shape (K,)
+    """
+    K = len(logs)
+    even = np.full(K, 1.0 / K)
+    pull = np.full(K, 2 * EVEN)
+    return _softmax_regression(logs, codes, sample_weight, pull, even, even).weights
+
+
+def solve_linear_members(F: Floats, y: Floats, *, sample_weight: Floats | None = None) -> Floats:
+    """Join members by a weighted sum of their predictions (K, n) (:mod:`.members`)."""
+    K = len(F)
+    even = np.full(K, 1.0 / K)
+    return _linear_regression(F, y, sample_weight, np.full(K, 2 * EVEN), even, K).weights
+
+
+def _softmax_regression(
+    F: Floats,
+    codes: Indices,
+    sample_weight: Floats | None,
+    penalty: Floats,
+    centre: Floats,
+    start: Floats,
+) -> StackingWeights:
+    """Minimise the mean log loss + (x - centre)'D(x - centre)/2 over x, weights and any biases."""
     J, n, c = F.shape
+    biased = len(start) > J
     used, share = _shares(sample_weight, n)
     F, codes = F[:, used], codes[used]
-    at_label = F[:, np.arange(len(codes)), codes]
-    counts = np.bincount(codes, share, minlength=c)
-    penalty = _penalties(J, c)
-
     label = np.arange(len(codes)), codes
+    at_label = F[:, label[0], label[1]]
+    counts = np.bincount(codes, share, minlength=c)
+
+    def scores(x: Floats) -> Floats:
+        return np.tensordot(x[:J], F, axes=1) + (x[J:] if biased else 0.0)
 
     def value(x: Floats) -> float:
-        z = np.tensordot(x[:J], F, axes=1) + x[J:]
+        z = scores(x)
         z -= z[label][:, None]
         z[label] = -np.inf
         # log(1 + sum_c exp(z_c)), exact to rounding also where it is tiny
         top = np.maximum(z.max(axis=1), 0.0)
         others = np.exp(z - top[:, None]).sum(axis=1)
         losses = np.where(top > 0, top + np.log(np.exp(-top) + others), np.log1p(others))
-        return float(share @ losses + 0.5 * x @ (penalty * x))
+        return float(share @ losses + 0.5 * (x - centre) @ (penalty * (x - centre)))
 
     def derivatives(x: Floats) -> tuple[Floats, Floats]:
-        P = softmax(np.tensordot(x[:J], F, axes=1) + x[J:], axis=1)
+        P = softmax(scores(x), axis=1)
         weighted = share[:, None] * P
         flat = F.reshape(J, -1)
         expected = np.einsum("jic,ic->ji", F, P)
-        gradient = penalty * x
+        gradient = penalty * (x - centre)
         gradient[:J] += (expected - at_label) @ share
-        gradient[J:] += weighted.sum(axis=0) - counts
-        H = np.zeros((J + c, J + c))
+        H = np.zeros((len(x), len(x)))
         H[:J, :J] = (flat * weighted.ravel()) @ flat.T - (expected * share) @ expected.T
-        H[:J, J:] = np.einsum("jic,ic->jc", F, weighted) - expected @ weighted
-        H[J:, :J] = H[:J, J:].T
-        H[J:, J:] = np.diag(weighted.sum(axis=0)) - weighted.T @ P
-        H[np.diag_indices(J + c)] += penalty
+        if biased:
+            gradient[J:] += weighted.sum(axis=0) - counts
+            H[:J, J:] = np.einsum("jic,ic->jc", F, weighted) - expected @ weighted
+            H[J:, :J] = H[:J, J:].T
+            H[J:, J:] = np.diag(weighted.sum(axis=0)) - weighted.T @ P
+        H[np.diag_indices(len(x))] += penalty
         return gradient, H
 
-    x = np.r_[np.full(J, START / J), np.zeros(c)] if start is None else np.asarray(start, float)
-    x, residual = _box_newton(value, derivatives, x, J)
-    return StackingWeights(x[:J], x[J:], value(x), residual)
+    x, residual = _box_newton(value, derivatives, start, J)
+    return StackingWeights(x[:J], x[J:] if biased else np.zeros(c), value(x), residual)
 
 
 def solve_linear_stacking(
@@ -156,21 +202,34 @@ def solve_linear_stacking(
     StackingWeights
     """
     J, n = F.shape
-    used, share = _shares(sample_weight, n)
-    A = np.vstack([F[:, used], np.ones(len(share))])
-    y = y[used]
-    penalty = _penalties(J, 1)
+    A = np.vstack([F, np.ones(n)])
+    start = np.r_[np.full(J, 1.0 / J), 0.0]
+    return _linear_regression(A, y, sample_weight, _penalties(J, 1), np.zeros(J + 1), J, start)
+
+
+def _linear_regression(
+    A: Floats,
+    y: Floats,
+    sample_weight: Floats | None,
+    penalty: Floats,
+    centre: Floats,
+    J: int,
+    start: Floats | None = None,
+) -> StackingWeights:
+    """Minimise the mean square of y - A'x + (x - centre)'D(x - centre)/2, the first J positive."""
+    used, share = _shares(sample_weight, A.shape[1])
+    A, y = A[:, used], y[used]
     H = 2.0 * (A * share) @ A.T + np.diag(penalty)
-    linear = 2.0 * (A * share) @ y
-    constant = float(share @ y**2)
+    linear = 2.0 * (A * share) @ y + penalty * centre
+    constant = float(share @ y**2 + 0.5 * centre @ (penalty * centre))
 
     def value(x: Floats) -> float:
         return float(0.5 * x @ H @ x - linear @ x + constant)
 
     x, residual = _box_newton(
-        value, lambda x: (H @ x - linear, H), np.r_[np.full(J, 1.0 / J), 0.0], J
+        value, lambda x: (H @ x - linear, H), centre if start is None else start, J
     )
-    return StackingWeights(x[:J], x[J:], value(x), residual)
+    return StackingWeights(x[:J], x[J:] if len(x) > J else np.zeros(1), value(x), residual)
 
 
 def _shares(sample_weight: Floats | None, n: int) -> tuple[Indices, Floats]:
