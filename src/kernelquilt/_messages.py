@@ -1,8 +1,10 @@
 """Small helpers shared by the containers and the estimators."""
 
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -10,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Bools, Indices
+
+
+_NUMBER = re.compile(r"(?<![\w'])\d+(\.\d+)?(e[+-]?\d+)?")  # not of a name
 
 
 @contextmanager
@@ -106,14 +111,37 @@ def warn_all_absent(observed: Bools, names: Sequence[str], kind: str) -> None:
         )
 
 
-def warn_user(message: str) -> None:
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn as the line outside of the package that led here."""
     package = f"{__name__.partition('.')[0]}."
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, UserWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
+
+
+Said = list[tuple[type[Warning], str]]
+
+
+def with_warnings(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Said]:
+    """Call a function, and return its result and its warnings instead of giving them."""
+    with warnings.catch_warnings(record=True) as caught:
+        result = function(*arguments)
+    return result, [(each.category, str(each.message)) for each in caught]
+
+
+def warn_once(folds: Sequence[Said]) -> None:
+    """Give each warning of several folds once and say in how many; numbers in it may differ."""
+    first: dict[tuple[type[Warning], str], str] = {}
+    counts: Counter[tuple[type[Warning], str]] = Counter()
+    for said in folds:
+        alike = {(category, _NUMBER.sub("#", text)): text for category, text in said}
+        counts.update(alike.keys())
+        first = {**alike, **first}
+    for (category, pattern), text in first.items():
+        count = counts[category, pattern]
+        warn_user(f"{text} (in {count} of {len(folds)} folds)", category)
 
 
 def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:

@@ -105,7 +105,7 @@ def test_view_kernels_refuse():
 @pytest.mark.usefixtures("little_memory")
 def test_a_parameter_outranks_the_limit_of_the_package():
     X, y = data()
-    with pytest.raises(ValueError, match="above max_memory=1e-05; .*or raise max_memory"):
+    with pytest.raises(ValueError, match=r"above max_memory=1e-05; .*or raise max_memory"):
         kq.QuiltClassifier(max_memory=1e-5).fit(X, y)
 
 
