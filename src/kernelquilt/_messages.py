@@ -13,7 +13,6 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Indices
 
-
 _NUMBER = re.compile(r"(?<![\w'])\d+(\.\d+)?(e[+-]?\d+)?")  # not of a name
 
 
