@@ -1,8 +1,10 @@
 """Small helpers shared by the containers and the estimators."""
 
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Bools, Indices
+
+_NUMBER = re.compile(r"(?<![\w'])\d+(\.\d+)?(e[+-]?\d+)?")  # not of a name
 
 
 @contextmanager
@@ -119,6 +123,29 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 def print_progress(name: str, step: str, objective: float, what: str, value: float) -> None:
     """Print the line about one step of a solver that `verbose` asks for."""
     sys.stdout.write(f"[{name}] {step}: objective {objective:.8g}, {what} {value:.2g}\n")
+
+
+Said = list[tuple[type[Warning], str]]
+
+
+def with_warnings(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Said]:
+    """Call a function, and return its result and its warnings instead of giving them."""
+    with warnings.catch_warnings(record=True) as caught:
+        result = function(*arguments)
+    return result, [(each.category, str(each.message)) for each in caught]
+
+
+def warn_once(folds: Sequence[Said]) -> None:
+    """Give each warning of several folds once and say in how many; numbers in it may differ."""
+    first: dict[tuple[type[Warning], str], str] = {}
+    counts: Counter[tuple[type[Warning], str]] = Counter()
+    for said in folds:
+        alike = {(category, _NUMBER.sub("#", text)): text for category, text in said}
+        counts.update(alike.keys())
+        first = {**alike, **first}
+    for (category, pattern), text in first.items():
+        count = counts[category, pattern]
+        warn_user(f"{text} (in {count} of {len(folds)} folds)", category)
 
 
 def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:

@@ -1,6 +1,8 @@
+import warnings
+
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -146,6 +148,59 @@ def test_search_over_lists_of_grids_and_other_parameters(samples):
     assert len(search.cv_results_["params"]) == 5
     assert search.cv_results_["param_tol"].mask.tolist() == [True, True, False, False, False]
     assert not hasattr(search, "best_estimator_")
+
+
+def warnings_of(search, X, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        search.fit(X, y)
+    return caught
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_warning_of_all_folds_is_given_once(samples, n_jobs):
+    X, y = samples
+    observed = X.observed.copy()
+    observed[::9] = False
+    X = kq.MultiView({name: X[name] for name in X.names}, observed)
+    search = kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"C": CS}, cv=5, n_jobs=n_jobs)
+    caught = warnings_of(search.set_params(refit=False), X, y)
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert "training samples have no observed view" in text
+    assert text.endswith("(in 5 of 5 folds)")
+    assert caught[0].filename == __file__
+    assert len(warnings_of(search.set_params(refit=True), X, y)) == 2
+
+
+def test_warnings_of_folds_keep_their_category_and_differ_by_names(samples):
+    X, y = samples
+    model = kq.SimpleMKLClassifier(max_iter=1, tol=1e-9)
+    caught = warnings_of(kq.MKLSearchCV(model, {"C": CS}, cv=3, refit=False), X, y)
+    assert [each.category for each in caught] == [ConvergenceWarning]
+    assert "in 3 of 3 folds" in str(caught[0].message)
+    # one view lacks all but the samples of one fold
+    observed = X.observed.copy()
+    observed[:, 0], observed[:, 1] = False, True
+    observed[:3, 0] = True
+    X = kq.MultiView({name: np.nan_to_num(X[name]) for name in X.names}, observed)
+    folds = [(np.arange(3, 60), np.arange(3)), (np.arange(60), np.arange(60, 90))]
+    search = kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"C": CS}, cv=folds, refit=False)
+    caught = warnings_of(search, X, y)
+    assert len(caught) == 1
+    assert f"{X.names[0]!r} (in 1 of 2 folds)" in str(caught[0].message)
+
+
+def test_filters_of_the_user_hold_in_a_search(samples):
+    X, y = samples
+    search = kq.MKLSearchCV(kq.SimpleMKLClassifier(max_iter=1, tol=1e-9), {"C": CS}, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ConvergenceWarning):
+            search.fit(X, y)
 
 
 def test_bad_searches(samples):

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import indexable
 
-from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt._messages import quoted, unchanged_on_error, warn_once, with_warnings
 from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.core.search_results import BestCandidate
 from kernelquilt.mkl.classifier import BaseMKLClassifier
@@ -115,10 +115,14 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
             scorer = check_scoring(self.estimator, scoring=self.scoring)
             X, y = indexable(X, y)
             splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-            folds = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
-                delayed(_evaluate)(steps, classifier, X, y, train, test, grid, order, scorer)
+            done = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
+                delayed(with_warnings)(
+                    _evaluate, steps, classifier, X, y, train, test, grid, order, scorer
+                )
                 for train, test in splitter.split(X, y)
             )
+            folds, said = zip(*done, strict=True)
+            warn_once(said)
             self.scorer_ = scorer
             # score, fit time, score time, solves and iterations of candidates and folds
             scores, fit_time, score_time, solves, iterations = np.array(folds).transpose(1, 2, 0)

@@ -725,6 +725,18 @@ class TestSearch:
             scores.append(search.fit(self.stack()).cv_results_["mean_test_score"])
         np.testing.assert_array_equal(*scores)
 
+    def test_only_the_chosen_completer_warns(self):
+        stack = self.stack()
+        observed = stack.observed.copy()
+        observed[4] = False
+        stack = KernelStack(stack.gram(), observed)
+        search = kq.completion.CompletionSearchCV(
+            kq.TransferFill(), {"eps": [0.01, 1.0]}, random_state=0
+        )
+        with pytest.warns(UserWarning, match="1 of 20 training samples have no") as caught:
+            search.fit(stack)
+        assert len(caught) == 1
+
     def test_in_a_pipeline(self):
         from sklearn.pipeline import make_pipeline
 
