@@ -64,7 +64,10 @@ def as_array(X: Any, **options: Any) -> Floats:
             "images and the like are flattened by X.reshape(len(X), -1), kernels (M, n, n) are "
             "KernelStack(X), and kernels (n, n, M) go with kernels='precomputed'"
         )
-    checked: Floats = check_array(X, dtype=np.float64, ensure_all_finite=False, **options)
+    # one order, so that the same numbers give the same bits whatever they came in
+    checked: Floats = check_array(
+        X, dtype=np.float64, order="C", ensure_all_finite=False, **options
+    )
     return checked
 
 

@@ -134,7 +134,7 @@ def numbers_of(frame: Any) -> Floats:
     if all(map(_is_numeric, frame.dtypes)):
         as_whole = _numeric_frame(frame)
         if as_whole is not None:
-            return as_whole
+            return np.ascontiguousarray(as_whole)
     found = np.empty(frame.shape)
     for position, label in enumerate(frame.columns):
         found[:, position] = numbers_in(cells(frame, position), label)
@@ -199,7 +199,8 @@ def _is_numeric(dtype: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real | Decimal | np.bool_)
+    # numpy takes durations for integers
+    return isinstance(value, Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64)
 
 
 def _is_date(value: Any) -> bool:

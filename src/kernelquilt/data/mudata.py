@@ -78,4 +78,4 @@ def as_mudata(views: "MultiView") -> Any:
             modalities[name].obs_names = samples[present]
             if columns is not None:
                 modalities[name].var_names = list(columns)
-        return MuData(modalities)[samples[views.observed.any(axis=1)]].copy()
+        return MuData(modalities)

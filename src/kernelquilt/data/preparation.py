@@ -59,8 +59,8 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     Numbers (booleans too) get the mean of the column where they are missing, and are then
     standardised. Categories (strings, and columns of a categorical type) are encoded one-hot; a
     missing one is a category of its own if there are some in training, and one that is not known is
-    none of the others. Columns of numbers without any value in training are left out. Dates are
-    refused. Sparse matrices pass as they are.
+    none of the others. Columns without any value in training are left out. Dates are refused.
+    Sparse matrices pass as they are.
 
     Parameters
     ----------
@@ -110,8 +110,10 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         if seen.any():
             weight = None if weight is None else weight[counted]
             self.scaler_ = StandardScaler().fit(numbers[:, seen], sample_weight=weight)
-        if any(is_category):
-            texts = _texts(X, self.category_columns_)[counted]
+        texts = _texts(X, self.category_columns_)[counted]
+        seen = np.array([any(each is not None for each in column) for column in texts.T], bool)
+        self.category_columns_, texts = self.category_columns_[seen], texts[:, seen]
+        if seen.any():
             self.encoder_ = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(texts)
             _warn_of_many(self.encoder_, [X.columns[j] for j in self.category_columns_], len(texts))
         return self

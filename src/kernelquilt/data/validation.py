@@ -80,7 +80,7 @@ def validate_views(
     if reset:
         for name in ("view_columns_", "feature_names_in_"):
             vars(estimator).pop(name, None)
-    made, two_dimensional = None, not has_views(X)
+    two_dimensional = not has_views(X)
     if two_dimensional and (reset or hasattr(estimator, "view_columns_")):
         made = _split(estimator, X, views, reset)
     else:
@@ -95,7 +95,9 @@ def validate_views(
         estimator.view_forms_ = forms_of(made)
         estimator.view_sizes_ = {name: form.size for name, form in estimator.view_forms_.items()}
     else:
-        made = _as_fitted(made, estimator.view_forms_, warn=not two_dimensional)
+        given, made = made, _as_fitted(made, estimator.view_forms_)
+        if not two_dimensional:  # of 2-D data scikit-learn warns
+            _warn_of_names(given, estimator.view_forms_)
     if as_given:
         return made
     made = made.numeric()
@@ -205,7 +207,7 @@ def _recognised(X: Any, forms: Mapping[str, ViewForm]) -> Any:
     return named
 
 
-def _as_fitted(made: MultiView, forms: Mapping[str, ViewForm], *, warn: bool) -> MultiView:
+def _as_fitted(made: MultiView, forms: Mapping[str, ViewForm]) -> MultiView:
     """Return the views at fit, in their order, absent where they are not given."""
     unknown = [name for name in made.names if name not in forms]
     if unknown:
@@ -221,26 +223,30 @@ def _as_fitted(made: MultiView, forms: Mapping[str, ViewForm], *, warn: bool) ->
             continue
         blocks[name] = made.given(name)
         observed[:, place] = made.present(name)
-        _check_columns(name, blocks[name].shape[1], made.columns[name], form, warn)
+        _check_columns(name, blocks[name].shape[1], made.columns[name], form)
         if issparse(blocks[name]) != form.sparse:
             blocks[name] = _as_sparse_or_dense(made[name], observed[:, place], form.sparse)
     columns = {name: form.columns for name, form in forms.items()}
     return MultiView._build(blocks, observed, made.index, columns)
 
 
-def _check_columns(
-    name: str, size: int, columns: tuple[str, ...] | None, form: ViewForm, warn: bool
-) -> None:
+def _warn_of_names(views: MultiView, forms: Mapping[str, ViewForm]) -> None:
+    """Warn of views whose columns have names now or had them at fit, but not both."""
+    named = [name for name in views.names if views.columns[name] and not forms[name].columns]
+    unnamed = [name for name in views.names if forms[name].columns and not views.columns[name]]
+    for names, text in ((named, "names, but had none"), (unnamed, "no names, but had them")):
+        if names:
+            warn_user(
+                f"the columns of the views {quoted(names)} have {text} at fit; they are taken in "
+                "the order given"
+            )
+
+
+def _check_columns(name: str, size: int, columns: tuple[str, ...] | None, form: ViewForm) -> None:
     """Compare the columns of a view with those at fit, as scikit-learn compares feature names."""
     if columns is None or form.columns is None:
         if size != form.size:
             raise ValueError(f"view {name!r} has {size} columns, but was fitted with {form.size}")
-        if warn and (columns is None) != (form.columns is None):
-            warn_user(
-                f"the columns of view {name!r} have "
-                + ("names, but had none at fit" if columns else "no names, but had them at fit")
-                + "; they are taken in the order given"
-            )
         return
     if columns == form.columns:
         return

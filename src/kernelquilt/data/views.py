@@ -348,7 +348,8 @@ class MultiView:
         Returns
         -------
         mdata : MuData
-            A modality holds the samples that have the view. Samples without any view are lost.
+            A modality holds the samples that have the view, samples without any view are lost, and
+            MuData orders them by modality: labels follow as ``y.loc[mdata.obs_names]``.
         """
         return mudata.as_mudata(self)
 
