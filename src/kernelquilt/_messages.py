@@ -115,6 +115,11 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def print_progress(name: str, step: str, objective: float, what: str, value: float) -> None:
+    """Print the line about one step of a solver that `verbose` asks for."""
+    sys.stdout.write(f"[{name}] {step}: objective {objective:.8g}, {what} {value:.2g}\n")
+
+
 def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:
     """Describe a container: a title line, then one line per view or kernel.
 

@@ -4,7 +4,6 @@ A subclass says how one binary problem is solved (`_solve`). Everything else, fr
 attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction, is here.
 """
 
-import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt._messages import print_progress, quoted, unchanged_on_error
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import TINY, Solution, Step, warn_unless_converged
@@ -232,10 +231,7 @@ class BaseMKLClassifier(ClassifierDoor, ClassifierMixin, BaseEstimator):
 
         def report(step: Step) -> None:
             relative = step.gap / max(abs(step.objective), TINY)
-            sys.stdout.write(
-                f"[{name}] solve {step.n_solves}: objective {step.objective:.8g}, "
-                f"relative gap {relative:.2g}\n"
-            )
+            print_progress(name, f"solve {step.n_solves}", step.objective, "relative gap", relative)
 
         return report
 

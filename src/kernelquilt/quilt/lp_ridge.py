@@ -33,7 +33,6 @@ References
    JMLR 12, 2011.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -43,6 +42,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kernelquilt._messages import print_progress
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Step, warn_unless_converged
@@ -315,11 +315,10 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         if not self.verbose:
             return None
 
+        name = f"{type(self).__name__} p={p:g}"
+
         def report(step: Step) -> None:
-            sys.stdout.write(
-                f"[{type(self).__name__} p={p:g}] solve {step.n_solves}: objective "
-                f"{step.objective:.8g}, gap {step.gap:.2g}\n"
-            )
+            print_progress(name, f"solve {step.n_solves}", step.objective, "gap", step.gap)
 
         return report
 
