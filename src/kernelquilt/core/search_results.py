@@ -16,7 +16,10 @@ from kernelquilt._typing import Floats
 
 
 def results_table(
-    candidates: list[dict[str, Any]], scores: Floats, times: Mapping[str, Floats]
+    candidates: list[dict[str, Any]],
+    scores: Floats,
+    times: Mapping[str, Floats],
+    means: Mapping[str, Floats],
 ) -> dict[str, Any]:
     """Return the table of results, with the best candidate at rank 1 and nan at the last.
 
@@ -25,8 +28,8 @@ def results_table(
     candidates : list of dict
     scores : ndarray of shape (n_candidates, n_splits)
         The more the better.
-    times : mapping of str to ndarray of shape (n_candidates, n_splits)
-        Seconds spent on each.
+    times, means : mapping of str to ndarray of shape (n_candidates, n_splits)
+        Seconds, of which mean and deviation are told, and what else has a mean.
     """
     results: dict[str, Any] = {}
     for name, seconds in times.items():
@@ -44,7 +47,7 @@ def results_table(
     results["mean_test_score"], results["std_test_score"] = mean, scores.std(axis=1)
     ranks = rankdata(np.where(np.isnan(mean), np.inf, -mean), method="min")
     results["rank_test_score"] = ranks.astype(np.int32)
-    return results
+    return results | {f"mean_{name}": values.mean(axis=1) for name, values in means.items()}
 
 
 class BestCandidate:
@@ -53,15 +56,10 @@ class BestCandidate:
     best_params_: dict[str, Any]
 
     def _keep_results(
-        self,
-        candidates: list[dict[str, Any]],
-        scores: Floats,
-        times: Mapping[str, Floats],
-        means: Mapping[str, Floats],
+        self, candidates: list[dict[str, Any]], scores: Floats, *tables: Mapping[str, Floats]
     ) -> None:
-        """Keep the table of `results_table`, with the means over the splits of anything else."""
-        further = {f"mean_{name}": values.mean(axis=1) for name, values in means.items()}
-        self.cv_results_ = results_table(candidates, scores, times) | further
+        """Keep the table of `results_table` and the best candidate."""
+        self.cv_results_ = results_table(candidates, scores, *tables)
         self.n_splits_ = scores.shape[1]
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
         self.best_params_ = candidates[self.best_index_]

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error
+from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.stack import KernelStack, as_stack
 
 
@@ -43,7 +44,7 @@ class StackTransformer(TransformerMixin, BaseEstimator, ABC):
         self : object
         """
         self._validate_params()
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), single_threaded_blas():
             self._fit(as_stack(X))
         return self
 
@@ -62,7 +63,7 @@ class StackTransformer(TransformerMixin, BaseEstimator, ABC):
             others leave absent what was.
         """
         self._validate_params()
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), single_threaded_blas():
             return self._fit_transform(as_stack(X))
 
     def transform(self, X: Any) -> KernelStack:
@@ -81,7 +82,8 @@ class StackTransformer(TransformerMixin, BaseEstimator, ABC):
             of `X` is known, or follows.
         """
         check_is_fitted(self)
-        return self._transform(as_stack(X))
+        with single_threaded_blas():
+            return self._transform(as_stack(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
