@@ -1,5 +1,6 @@
 """The contracts of every completer, and the mathematics of the four fillers."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -560,3 +561,12 @@ class TestIteration:
             return
         with pytest.raises(ValueError, match=f"'{name}' parameter"):
             clone(filler).set_params(**{name: value}).fit(KernelStack(related_kernels()))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in kq.completion.__all__ if inspect.isclass(getattr(kq.completion, name))],
+)
+def test_at_most_two_classes_of_ours_stand_above_a_completer(name):
+    above = getattr(kq.completion, name).__mro__[1:]
+    assert sum(each.__module__.startswith("kernelquilt") for each in above) <= 2

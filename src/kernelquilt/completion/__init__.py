@@ -7,7 +7,7 @@ from kernelquilt.completion.literature.latent_factor import (
     LatentFactorCompletion,
     solve_latent_factors,
 )
-from kernelquilt.completion.literature.mkc.classes import (
+from kernelquilt.completion.literature.mkc.estimators import (
     ApproximationCompletion,
     EmbeddingCompletion,
     solve_embedding,

@@ -1,186 +1,204 @@
-"""Absent samples as combinations of the samples that have a kernel.
+"""Absent samples as combinations of the samples that have a kernel, and what is left of them.
 
-With v the samples that have a kernel and h those that lack it, and a_t the coefficients of t in h,
+With v the n_v samples that have a kernel, h the n_h others and a_t the coefficients of t in h,
 
-    phi(t) = sum_{i in v} a_ti phi(x_i) + r_t psi_t,    |psi_t| = 1,
+    phi(t) = sum_{i in v} a_ti phi(x_i) + d_t psi_t,    <psi_s, psi_t> = R_st,
 
-so that K_vh = K_vv a' and K_hh = a K_vv a' + remainder: positive semi-definite, and exact on v.
-The remainder is there if the kernel is to have diagonal 1: then r_t^2 = 1 - a_t' K_vv a_t,
-coefficients that are too long are shortened, and psi_t is orthogonal to everything but psi_s of
-samples s of which the same is known as of t. New samples are completed in the same way from their
-own coefficients, so that a sample completed in training comes out as it was.
+and psi orthogonal to the features of v. With a_t in the rows of A, the completed kernel is
+
+    Z_vv = K_vv,   Z_vh = K_vv A',   Z_hh = A K_vv A' + D R D,    D = diag(d),    (1)
+
+which is positive semi-definite, and exact on v. If the coordinates of the features are draws from
+N(0, C) over the samples, it is expected to be (1) with A = C_hv C_vv^-1, R = C_hh - A C_vh, D = I.
+Methods without such a model leave nothing, R = 0.
+
+If the kernel is to have unit diagonal, a_t is divided by the root of q_t = a_t' K_vv a_t if that is
+above 1, and d_t = sqrt((1 - q_t) / R_tt); without a model R_st is then 1 for samples s and t of
+which the same is known, and 0 for others. A further sample, with coefficients a, residuals r to h
+and r_0 to itself, is completed in the same way. Training samples of which the same is known are
+the same sample in Z.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.linalg
 
-from kernelquilt._messages import quoted
-from kernelquilt._typing import Bools, Floats, Indices, Kernel
+from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.linalg import block
-
-Keys = NDArray[np.void]
-
-
-def row_keys(K: Kernel, observed: Bools) -> Keys:
-    """Return keys (n_rows,) that are equal for samples of which the same is known.
-
-    Parameters
-    ----------
-    K : ndarray of shape (M, n_rows, n)
-        Zero where absent.
-    observed : ndarray of bool of shape (n_rows, M)
-    """
-    keys = [
-        blake2b((K[:, i] + 0.0).tobytes() + seen.tobytes(), digest_size=16).digest()
-        for i, seen in enumerate(observed)
-    ]
-    return np.array(keys, dtype="V16").reshape(len(observed))
-
-
-def training_places(keys: Keys, training_keys: Keys) -> Indices:
-    """Return for rows (n_rows,) the first training sample that has the same key, or -1."""
-    known = {key.tobytes(): t for t, key in reversed(list(enumerate(training_keys)))}
-    return np.array([known.get(key.tobytes(), -1) for key in keys], dtype=np.intp)
-
-
-def places_of_first(keys: Keys, among: Bools) -> Indices:
-    """Return for some training samples (n,) the place among them of the first one alike.
-
-    Samples are alike if the same is known of them, so that all or none of these are among them.
-    """
-    return np.searchsorted(np.flatnonzero(among), training_places(keys[among], keys))
-
-
-def mean_diagonal(kernel: Kernel) -> float:
-    """Return the mean diagonal of a kernel, 1 if that is no scale."""
-    size = float(np.trace(kernel, dtype=np.float64)) / len(kernel)
-    return size if size > 0 else 1.0
-
-
-def has_unit_diagonal(kernel: Kernel, present: Bools) -> bool:
-    """Whether the samples that have a kernel (n, n) have similarity 1 with themselves."""
-    tolerance = 1e-5 if kernel.dtype == np.float32 else 1e-8
-    return bool((np.abs(kernel.diagonal()[present] - 1.0) <= tolerance).all())
-
-
-def unit_kernels(K: Kernel, observed: Bools, wanted: bool | str, names: Sequence[str]) -> Bools:
-    """Return for each kernel (M,) whether its diagonal is to be 1.
-
-    Parameters
-    ----------
-    K : ndarray of shape (M, n, n)
-    observed : ndarray of bool of shape (n, M)
-    wanted : bool or "auto"
-        "auto" is where observed samples have diagonal 1, True an error where they do not.
-    names : sequence of M str
-    """
-    if wanted is False:
-        return np.zeros(len(K), dtype=bool)
-    unit = np.array([has_unit_diagonal(k, o) for k, o in zip(K, observed.T, strict=True)])
-    if wanted is True and not unit.all():
-        others = quoted(name for name, one in zip(names, unit, strict=True) if not one)
-        raise ValueError(
-            f"unit_diagonal=True, but among the {len(observed)} training samples the diagonal is "
-            f"not 1 in the kernels {others}; scale them by ScaleKernels(), or use "
-            "unit_diagonal='auto'"
-        )
-    return unit
+from kernelquilt.completion.scaled_kernels import Keys, training_places
 
 
 @dataclass(frozen=True)
 class Combination:
-    """How one kernel was completed.
+    """How (1) completed one kernel.
 
     Attributes
     ----------
     present : ndarray of bool of shape (n,)
-        The n_v training samples that have the kernel.
-    coef : ndarray of shape (n - n_v, n_v)
-        Coefficients of the others.
-    rows : ndarray of shape (n_v, n)
-        Completed kernel between the samples that have it and all.
-    remainder : ndarray of shape (n,) or None
-        r above, zero for samples that have the kernel; None if the diagonal is not imposed.
+        v.
+    coef : ndarray of shape (n_h, n_v)
+        A, with rows shortened to give at most unit diagonal.
+    lengths : ndarray of shape (n_h,)
+        By what rows of it were divided.
+    spread : ndarray of shape (n_h,)
+        d.
+    unit : bool
+        Whether the kernel has unit diagonal.
     """
 
     present: Bools
     coef: Floats
-    rows: Floats
-    remainder: Floats | None
+    lengths: Floats
+    spread: Floats
+    unit: bool
 
     @classmethod
     def complete(
-        cls, kernel: Kernel, present: Bools, coef: Floats, keys: Keys | None
+        cls,
+        kernel: Kernel,
+        present: Bools,
+        coef: Floats,
+        unit: bool = False,
+        keys: Keys | None = None,
+        R: Floats | None = None,
+        least: float = 0.0,
     ) -> "Combination":
-        """Complete a training kernel (n, n) in place.
+        """Complete a training kernel in place.
 
         Parameters
         ----------
         kernel : ndarray of shape (n, n)
         present : ndarray of bool of shape (n,)
-        coef : ndarray of shape (n - n_v, n_v)
-        keys : ndarray of shape (n,) or None
-            From `row_keys` if the diagonal is to be 1, else None.
+        coef : ndarray of shape (n_h, n_v)
+            A.
+        unit : bool, default=False
+        keys : ndarray of shape (n,), default=None
+            From `row_keys`; needed for a unit diagonal without R.
+        R : ndarray of shape (n_h, n_h), default=None
+        least : float, default=0
+            What the diagonal of R cannot be below but by rounding, or if kernels are not positive
+            semi-definite.
         """
         absent = ~present
-        known = block(kernel, present, present).astype(np.float64)
-        half = coef @ known
-        remainder = None
-        inner = half @ coef.T
         if keys is not None:
-            lengths = np.sqrt(np.maximum(inner.diagonal(), 1.0))
-            coef, half = coef / lengths[:, None], half / lengths[:, None]
-            inner /= lengths[:, None] * lengths
-            remainder = np.zeros(len(present))
-            remainder[absent] = np.sqrt(np.maximum(1.0 - inner.diagonal(), 0.0))
-            inner += shared_remainder(keys[absent], keys[absent], remainder[absent])
+            # samples are alike if the same is known of them, so that all or none of them are absent
+            first = np.searchsorted(np.flatnonzero(absent), training_places(keys[absent], keys))
+            coef, R = coef[first], R if R is None else R[np.ix_(first, first)]
+            if unit and R is None:
+                R = np.equal.outer(first, first).astype(np.float64)
+        half = coef @ block(kernel, present, present)
+        inner = half @ coef.T
+        lengths = spread = np.ones(len(coef))
+        if R is not None:
+            if unit:
+                lengths, spread = shortened(inner.diagonal(), R, least)
+                coef, half = coef / lengths[:, None], half / lengths[:, None]
+                inner /= lengths[:, None] * lengths
+            inner += spread[:, None] * R * spread
+        inner = (inner + inner.T) / 2
+        if unit:
             np.fill_diagonal(inner, 1.0)
-        kernel[np.ix_(absent, present)] = half
-        kernel[np.ix_(present, absent)] = half.T
-        kernel[np.ix_(absent, absent)] = (inner + inner.T) / 2
-        rows = np.empty((len(known), len(present)))
-        rows[:, present], rows[:, absent] = known, half.T
-        return cls(present, coef, rows, remainder)
+        kernel[np.ix_(absent, present)], kernel[np.ix_(present, absent)] = half, half.T
+        kernel[np.ix_(absent, absent)] = inner
+        return cls(present, coef, lengths, spread, unit)
 
     def complete_rows(
         self,
         kernel: Kernel,
+        known: Floats,
         present: Bools,
         coef: Floats,
-        keys: Keys | None,
-        training_keys: Keys | None,
+        R: Floats | None = None,
+        left: Floats | float = 0.0,
+        *,
+        residual: bool = True,
     ) -> Floats:
-        """Complete rows (n_rows, n) in place; return the diagonal of those that lack the kernel.
+        """Complete rows in place and return the diagonal (k,) of those that lack the kernel.
 
         Parameters
         ----------
         kernel : ndarray of shape (n_rows, n)
+        known : ndarray of shape (n_v, n_v)
+            K_vv.
         present : ndarray of bool of shape (n_rows,)
-            Which rows have the kernel.
-        coef : ndarray of shape (n_absent_rows, n_v)
-            Coefficients of the others.
-        keys, training_keys : ndarrays of shapes (n_rows,) and (n,), or None
-            From `row_keys`, if the diagonal is to be 1.
+            Which rows have the kernel; k others lack it.
+        coef : ndarray of shape (k, n_v)
+            a of these.
+        R : ndarray of shape (k, n_h), default=None
+            r of these, in a model C_th - a' C_vh.
+        left : ndarray of shape (k,), default=0
+            r_0 of these, positive.
+        residual : bool, default=True
+            Whether what is left is added.
         """
-        known = block(kernel, present, self.present)
-        kernel[np.ix_(present, ~self.present)] = known @ self.coef.T
-        filled = coef @ self.rows
-        diag = (filled[:, self.present] * coef).sum(axis=1)
-        if self.remainder is not None and keys is not None and training_keys is not None:
-            lengths = np.sqrt(np.maximum(diag, 1.0))
-            filled /= lengths[:, None]
-            rest = np.sqrt(np.maximum(1.0 - diag / lengths**2, 0.0))
-            twin = keys[~present][:, None] == training_keys
-            filled += twin * rest[:, None] * self.remainder
-            diag = np.ones(len(diag))
+        v, h = self.present, ~self.present
+        kernel[np.ix_(present, h)] = block(kernel, present, v) @ self.coef.T
+        filled = np.empty((len(coef), len(v)))
+        filled[:, v] = coef @ known
+        norms = (filled[:, v] * coef).sum(axis=1)
+        if self.unit:
+            lengths = np.sqrt(np.maximum(norms, 1.0))
+            filled[:, v] /= lengths[:, None]
+            norms /= lengths**2
+        filled[:, h] = filled[:, v] @ self.coef.T
+        if residual and R is not None:
+            spread = np.sqrt(np.maximum(1.0 - norms, 0.0) / left) if self.unit else np.ones(len(R))
+            filled[:, h] += spread[:, None] * R * self.spread
+        if residual:
+            norms = np.ones(len(norms)) if self.unit else norms + left
         kernel[~present] = filled
-        return diag
+        return norms
+
+    def regressed(
+        self, factor: Floats, C: Floats, total: Floats, least: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return a (k, n_v), r (k, n_h) and r_0 (k,), at least `least`, of further samples.
+
+        C (k, n) are their covariances with the training samples in the model, `total` (k,) their
+        variances, and `factor` (n_v, n_v) is the lower Cholesky factor of C_vv.
+        """
+        v = self.present
+        a = scipy.linalg.cho_solve((factor, True), C[:, v].T, check_finite=False).T
+        R = C[:, ~v] - (C[:, v] @ self.coef.T) * self.lengths
+        return a, R, np.maximum(total - (C[:, v] * a).sum(axis=1), least)
+
+    def without_residual(self, kernel: Kernel) -> None:
+        """Take D R D out of the completed training kernel (n, n)."""
+        v = self.present
+        inner = self.coef @ block(kernel, v, v) @ self.coef.T
+        kernel[np.ix_(~v, ~v)] = (inner + inner.T) / 2
 
 
-def shared_remainder(keys: Keys, others: Keys, lengths: Floats) -> Floats:
-    """Return the inner products of the remainders of samples (n,), zero unless keys are equal."""
-    return (keys[:, None] == others) * lengths[:, None] * lengths
+def shortened(norms: Floats, R: Floats, least: float) -> tuple[Floats, Floats]:
+    """Return what coefficients with squared norms (k,) are divided by, and d, for unit diagonal."""
+    lengths = np.sqrt(np.maximum(norms, 1.0))
+    left = np.maximum(R.diagonal(), least)
+    return lengths, np.sqrt(np.maximum(1.0 - norms / lengths**2, 0.0) / left)
+
+
+def combine(
+    Z: Floats, observed: Bools, coefs: list[Floats], unit: Bools, keys: Keys | None
+) -> list[Combination]:
+    """Complete training kernels (M, n, n) in place from the coefficients of each."""
+    return [
+        Combination.complete(kernel, present, coef, bool(one), keys)
+        for kernel, present, coef, one in zip(Z, observed.T, coefs, unit, strict=True)
+    ]
+
+
+def combine_rows(
+    combinations: list[Combination],
+    Z: Floats,
+    rows: Floats,
+    observed: Bools,
+    own: Floats,
+    coefs: list[Floats],
+) -> None:
+    """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place.
+
+    Z (M, n, n) are the training kernels, of which observed entries are used.
+    """
+    for m, (done, coef) in enumerate(zip(combinations, coefs, strict=True)):
+        v, present = done.present, observed[:, m]
+        own[m, ~present] = done.complete_rows(rows[m], block(Z[m], v, v), present, coef)

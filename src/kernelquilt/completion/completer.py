@@ -9,23 +9,16 @@ samples without any kernel: these get the mean feature vector of the observed tr
 in every completed kernel p. Nothing here depends on how such samples are arranged in the stack.
 """
 
-import sys
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Mapping
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent, warn_user
+from kernelquilt._messages import quoted, warn_all_absent, warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.completion.linalg import block
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.kernels.stack_transformer import StackTransformer
 
 FEW = 3  # samples from which on a kernel can be completed in earnest
 
@@ -35,10 +28,19 @@ def _not_empty(observed: Bools) -> tuple[Bools, Bools]:
     return np.asarray(observed.any(axis=0)), np.asarray(observed.any(axis=1))
 
 
-class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
+def warn_means(counts: Mapping[str, int], n_samples: int, what: str, why: str) -> None:
+    """Warn about samples, counted for each kernel, for which only its mean is left."""
+    listed = ", ".join(f"{name!r}: {count}" for name, count in counts.items() if count)
+    if listed:
+        warn_user(
+            f"of {n_samples} {what} some lack a kernel and {why}; they get the mean of that "
+            f"kernel ({listed})"
+        )
+
+
+class BaseCompleter(StackTransformer):
     """Base of the transformers that complete kernels."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {}
     _empty_get = "the mean of each kernel"
 
     @abstractmethod
@@ -67,149 +69,92 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
             Similarity of each row with itself, zero where absent; None if it is not known.
         """
 
-    def _warn_little_known(self, observed: Bools) -> None:
-        """Warn about kernels of which too little is known by the training mask (n, M)."""
-
     def _empty_weights(self, observed: Bools) -> Floats:
         """Return the weights (M, n) that make the features of samples without any kernel."""
         return np.asarray((observed / observed.sum(axis=0)).T)
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn from the training kernels how absent entries are completed.
+    def _fit(self, stack: KernelStack) -> None:
+        self._fit_transform(stack)
 
-        Parameters
-        ----------
-        X : KernelStack of shape (n_train, M), or array-like of shape (n_train, n_train, M)
-            Square.
-        y : object, default=None
-            Ignored.
+    def _fit_transform(self, stack: KernelStack) -> KernelStack:
+        seen, known = _not_empty(stack.observed)
+        if not seen.any():
+            raise ValueError(
+                f"all {len(seen)} kernels are absent for all {len(known)} training samples; "
+                "nothing can be completed from nothing"
+            )
+        part = stack if known.all() else stack[known]
+        K = np.empty((seen.sum(), len(part), len(part)), dtype=stack.dtype)
+        outs = iter(K)
+        for kernel, used in zip(part.training_kernels(), seen, strict=True):
+            if used:
+                next(outs)[...] = kernel
+        warn_all_absent(stack.observed, stack.names, "kernel")
+        self._warn_empty(known, "training samples")
+        self.training_rows_ = stack.training_rows
+        self.n_features_in_ = len(stack.names)
+        observed = part.observed[:, seen]
+        try:
+            self._complete(K, observed)
+        except np.linalg.LinAlgError:
+            part.check_psd()  # names the kernel at fault
+            raise
+        weights = self._empty_weights(observed)
+        self._empty_rows = np.array([kernel @ w for kernel, w in zip(K, weights, strict=True)])
+        self._empty_diag = (self._empty_rows * weights).sum(axis=1)
+        return self._stack_of(K, known, stack.names, square=True)
 
-        Returns
-        -------
-        self : object
-        """
-        self._fit(as_stack(X))
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> KernelStack:
-        """Complete the training kernels.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
-        Returns
-        -------
-        stack : KernelStack of shape (n_train, M)
-            Square and observed throughout, but for kernels that no sample has.
-        """
-        stack = as_stack(X)
-        K = self._fit(stack)
-        return KernelStack._computed(K, self._filled(len(stack)), stack.names, square=True)
-
-    def transform(self, X: Any) -> KernelStack:
-        """Complete kernels between samples and the training samples.
-
-        Parameters
-        ----------
-        X : KernelStack of shape (n_rows, M), or array-like of shape (n_rows, n_train, M)
-            Rows of the stack that was given to `fit`, or a stack whose columns are the training
-            samples, in order.
-
-        Returns
-        -------
-        stack : KernelStack of shape (n_rows, M)
-            Rectangular with n_train columns, observed throughout but for kernels that no
-            training sample has. It has `diag` if that of `X` is known, or follows.
-        """
-        check_is_fitted(self, "training_rows_")
-        stack, training = as_stack(X), self.training_rows_
-        seen, known = _not_empty(training.observed)
-        diag = stack.diag_of_rows(training)
-        K = np.empty((seen.sum(), len(stack), known.sum()), dtype=stack.dtype)
-        for out, kernel in zip(K, stack.cross_kernels(training, seen), strict=True):
-            out[...] = kernel[:, known]
+    def _transform(self, stack: KernelStack) -> KernelStack:
+        training = self.training_rows_
+        seen, columns = _not_empty(training.observed)
+        kernels = stack.cross_kernels(training, seen)  # which checks that the stack fits
         observed = stack.observed[:, seen]
-        if diag is not None:
-            diag = np.where(observed.T, diag[seen], 0).astype(np.float64)
-        with single_threaded_blas():
-            diag = self._complete_and_fill_empty(K, observed, diag)
-            K = self._with_empty_columns(K, seen, known)
-        if diag is not None:
-            own = np.zeros((len(seen), len(stack)), dtype=stack.dtype)
-            own[seen] = diag
-            diag = own
-        return KernelStack._computed(
-            K, self._filled(len(stack)), stack.names, square=False, diag=diag
-        )
+        rows = np.asarray(observed.any(axis=1))
+        self._warn_empty(rows, "samples")
+        K = np.empty((seen.sum(), rows.sum(), columns.sum()), dtype=stack.dtype)
+        for out, kernel in zip(K, kernels, strict=True):
+            out[...] = block(kernel, rows, columns)
+        own, diag = stack.diag_of_rows(training), None
+        if own is not None:
+            own = np.where(observed.T, own[seen], 0)[:, rows].astype(np.float64)
+        completed = self._complete_rows(K, observed[rows], own)
+        if completed is not None:
+            diag = np.zeros((len(seen), len(rows)), dtype=stack.dtype)
+            diag[np.ix_(seen, rows)] = completed
+            diag[np.ix_(seen, ~rows)] = self._empty_diag[:, None]
+        return self._stack_of(K, rows, stack.names, square=False, diag=diag)
 
-    def _fit(self, stack: KernelStack) -> Kernel:
-        """Fit to a square stack and return its completed kernels (M, n_train, n_train)."""
-        self._validate_params()
-        with unchanged_on_error(self), single_threaded_blas():
-            seen, known = _not_empty(stack.observed)
-            if not seen.any():
-                raise ValueError(
-                    f"all {len(seen)} kernels are absent for all {len(known)} training samples; "
-                    "nothing can be completed from nothing"
-                )
-            part = stack if known.all() else stack[known]
-            K = np.empty((seen.sum(), len(part), len(part)), dtype=stack.dtype)
-            outs = iter(K)
-            for kernel, used in zip(part.training_kernels(), seen, strict=True):
-                if used:
-                    next(outs)[...] = kernel
-            warn_all_absent(stack.observed, stack.names, "kernel")
-            self._warn_empty(known, "training samples")
-            self.training_rows_ = stack.training_rows
-            self.n_features_in_ = len(stack.names)
-            observed = part.observed[:, seen]
-            self._warn_little_known(observed)
-            try:
-                self._complete(K, observed)
-            except np.linalg.LinAlgError:
-                part.check_psd()  # names the kernel at fault
-                raise
-            weights = self._empty_weights(observed)
-            self._empty_rows = np.array([kernel @ w for kernel, w in zip(K, weights, strict=True)])
-            self._empty_diag = (self._empty_rows * weights).sum(axis=1)
-            if not known.all():
-                whole = np.empty((len(K), len(known), len(part)), dtype=K.dtype)
-                whole[:, known] = K
-                whole[:, ~known] = self._empty_rows[:, None]
-                K = whole
-            return self._with_empty_columns(K, seen, known)
+    def _stack_of(
+        self,
+        K: Kernel,
+        rows: Bools,
+        names: tuple[str, ...],
+        square: bool,
+        diag: Kernel | None = None,
+    ) -> KernelStack:
+        """Add kernels that stay absent, and rows and columns of samples without any kernel.
 
-    def _complete_and_fill_empty(
-        self, K: Kernel, observed: Bools, diag: Floats | None
-    ) -> Floats | None:
-        """Complete rows (M, n_rows, n) of which some may have no kernel."""
-        _, known = _not_empty(observed)
-        if known.all():
-            return self._complete_rows(K, observed, diag)
-        self._warn_empty(known, "samples")
-        part = K[:, known]
-        found = self._complete_rows(part, observed[known], None if diag is None else diag[:, known])
-        K[:, known] = part
-        K[:, ~known] = self._empty_rows[:, None]
-        if found is None:
-            return None
-        whole = np.empty(K.shape[:2])
-        whole[:, known] = found
-        whole[:, ~known] = self._empty_diag[:, None]
-        return whole
-
-    def _with_empty_columns(self, K: Kernel, seen: Bools, known: Bools) -> Kernel:
-        """Add kernels that stay absent, and columns of training samples without any kernel."""
-        if seen.all() and known.all():
-            return K
-        whole = np.zeros((len(seen), K.shape[1], len(known)), dtype=K.dtype)
-        weights = self._empty_weights(self._known_observed())
-        for m, kernel, weight in zip(np.flatnonzero(seen), K, weights, strict=True):
-            whole[m][:, known] = kernel
-            whole[m][:, ~known] = (kernel @ weight)[:, None]
-        return whole
+        Parameters
+        ----------
+        K : ndarray of shape (M, n_known_rows, n)
+        rows : ndarray of bool of shape (n_rows,)
+            Which of all rows are in K.
+        names, square, diag
+            As in a stack.
+        """
+        seen, columns = _not_empty(self.training_rows_.observed)
+        if not (seen.all() and columns.all() and rows.all()):
+            whole = np.zeros((len(seen), len(rows), len(columns)), dtype=K.dtype)
+            weights = self._empty_weights(self._known_observed())
+            for m, kernel, empty, weight in zip(
+                np.flatnonzero(seen), K, self._empty_rows, weights, strict=True
+            ):
+                whole[m][np.ix_(rows, columns)] = kernel
+                whole[m][np.ix_(~rows, columns)] = empty
+                whole[m][:, ~columns] = (whole[m][:, columns] @ weight)[:, None]
+            K = whole
+        filled = np.tile(seen, (len(rows), 1))
+        return KernelStack._computed(K, filled, names, square=square, diag=diag)
 
     def _known_observed(self) -> Bools:
         """Return the mask (n, M) of the kernels and training samples that are not left out."""
@@ -221,9 +166,12 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
         seen, _ = _not_empty(self.training_rows_.observed)
         return [name for name, used in zip(self.training_rows_.names, seen, strict=True) if used]
 
-    def _filled(self, n_rows: int) -> Bools:
-        """Return the mask of a completed stack."""
-        return np.tile(self.training_rows_.observed.any(axis=0), (n_rows, 1))
+    def _of_all_kernels(self, pairs: Floats, fill: float = 0.0) -> Floats:
+        """Add kernels that no sample has to a matrix of all pairs of kernels."""
+        seen, _ = _not_empty(self.training_rows_.observed)
+        whole = np.full((len(seen), len(seen)), fill)
+        whole[np.ix_(seen, seen)] = pairs
+        return whole
 
     def _warn_empty(self, known: Bools, what: str) -> None:
         if not known.all():
@@ -231,6 +179,11 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
                 f"{(~known).sum()} of {len(known)} {what} have no observed kernel and get "
                 f"{self._empty_get}"
             )
+
+    def _warn_little_known(self, observed: Bools) -> None:
+        """Warn about kernels that hardly any sample has, and that share none with another."""
+        self._warn_few(observed)
+        self._warn_alone(observed)
 
     def _warn_few(self, observed: Bools) -> None:
         """Warn about kernels that hardly any sample has."""
@@ -258,62 +211,3 @@ class BaseCompleter(TransformerMixin, BaseEstimator, ABC):
                 "common with another kernel, so that nothing can be learned about what is absent "
                 "in them; it starts from their mean"
             )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
-
-
-@dataclass(frozen=True)
-class CompletionStep:
-    """One iteration of a completion.
-
-    Attributes
-    ----------
-    objective : float
-        What the method optimises.
-    distance : float
-        What is compared with `tol`.
-    """
-
-    objective: float
-    distance: float
-
-
-class IterativeCompleter(BaseCompleter):
-    """Base of the completers that iterate, with `tol`, `max_iter` and `verbose`."""
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "tol": [Interval(Real, 0, np.inf, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "verbose": ["verbose"],
-    }
-    _distance_name: ClassVar[str]
-    _remedy = "raise max_iter or tol"
-
-    def _store_history(self, history: tuple[CompletionStep, ...]) -> None:
-        """Keep the iterations, and warn if the last one does not meet `tol`."""
-        self.history_ = history
-        self.n_iter_ = len(history)
-        self.converged_ = bool(history[-1].distance <= self.tol)
-        if not self.converged_:
-            warn_user(
-                f"{type(self).__name__} stopped after {self.n_iter_} iterations at a "
-                f"{self._distance_name} of {history[-1].distance:.2g}, above tol={self.tol:.2g}; "
-                f"{self._remedy}",
-                ConvergenceWarning,
-            )
-
-    def _reporter(self) -> Callable[[int, CompletionStep], None] | None:
-        if not self.verbose:
-            return None
-
-        def report(number: int, step: CompletionStep) -> None:
-            sys.stdout.write(
-                f"[{type(self).__name__}] iteration {number}: objective {step.objective:.8g}, "
-                f"{self._distance_name} {step.distance:.2g}\n"
-            )
-
-        return report

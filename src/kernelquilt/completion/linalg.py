@@ -27,13 +27,19 @@ _TILE = 64
 
 def inverse_of(A: Floats) -> Floats:
     """Return the inverse of a positive definite matrix (n, n)."""
+    return inverse_and_log_det(A)[0]
+
+
+def inverse_and_log_det(A: Floats) -> tuple[Floats, float]:
+    """Return the inverse of a positive definite matrix (n, n), and its log determinant."""
     # the transpose of a C-ordered array is what LAPACK takes without a copy
     factor, info = dpotrf(A.T, lower=1, clean=0)
+    log_det = 2 * np.log(factor.diagonal()).sum() if info == 0 else np.nan
     if info == 0:
         half, info = dpotri(factor, lower=1, overwrite_c=1)
     if info != 0:
         raise np.linalg.LinAlgError("the matrix is not positive definite")
-    return mirrored(half.T)
+    return mirrored(half.T), float(log_det)
 
 
 def mirrored(A: Floats) -> Floats:
@@ -90,3 +96,27 @@ def left_out_metric(R: Floats, workspace: Floats) -> Floats:
     B, metric = workspace[:, : n * n].reshape(2, n, n)
     np.divide(R, R.diagonal(), out=B)
     return np.matmul(B, B.T, out=metric)
+
+
+def solve_by_pattern(A: Floats, observed: Bools, B: Floats, ridge: Floats | float = 0.0) -> Floats:
+    """Solve for every sample a system with the sum of the matrices of the kernels that it has.
+
+    Parameters
+    ----------
+    A : ndarray of shape (M, r, r)
+    observed : ndarray of bool of shape (n, M)
+    B : ndarray of shape (n, r)
+        Right hand sides.
+    ridge : ndarray of shape (r, r), default=0
+        Added to every sum.
+
+    Returns
+    -------
+    solutions : ndarray of shape (n, r)
+    """
+    solutions = np.empty_like(B)
+    patterns, which = np.unique(observed, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows = which.ravel() == number
+        solutions[rows] = np.linalg.solve(A[pattern].sum(axis=0) + ridge, B[rows].T).T
+    return solutions

@@ -21,17 +21,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import (
-    Combination,
-    mean_diagonal,
-    row_keys,
-    training_places,
-    unit_kernels,
-)
-from kernelquilt.completion.completer import BaseCompleter
-from kernelquilt.completion.linalg import block
+from kernelquilt.completion.combination import combine, combine_rows
+from kernelquilt.completion.completer import BaseCompleter, warn_means
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 
 
 class KNNFill(BaseCompleter):
@@ -73,56 +66,39 @@ class KNNFill(BaseCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **UNIT_DIAGONAL,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"uniform", "distance"})],
-        "unit_diagonal": ["boolean", StrOptions({"auto"})],
     }
 
     def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: str = "uniform",
-        unit_diagonal: bool | str = "auto",
+        self, n_neighbors: int = 5, *, weights: str = "uniform", unit_diagonal: bool | str = "auto"
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.unit_diagonal = unit_diagonal
 
-    def _warn_little_known(self, observed: Bools) -> None:
-        self._warn_few(observed)
-
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
-        self._keys = row_keys(K, observed)
-        self._diag = np.diagonal(K, axis1=1, axis2=2).astype(np.float64)
-        self._sizes = np.array(
-            [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
-        )
-        coefs = self._coefficients(K, observed, self._diag, "training samples")
-        self._combinations = [
-            Combination.complete(kernel, present, coef, self._keys if unit else None)
-            for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True)
-        ]
+        self._warn_few(observed)
+        names = self._kernel_names()
+        self._scaled = scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names)
+        Z = scaled.kernels
+        self._diag = np.diagonal(Z, axis1=1, axis2=2) * observed.T
+        coefs = self._coefficients(Z, observed, self._diag, "training samples")
+        self._combinations = combine(Z, observed, coefs, scaled.unit, scaled.keys)
+        scaled.write(K)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        keys = row_keys(K, observed)
-        if diag is None:
-            own = np.tile(self._sizes[:, None], (1, len(observed)))
-            place = training_places(keys, self._keys)
-            own[:, place >= 0] = self._diag[:, place[place >= 0]]
-        else:
-            own = diag.copy()
-        coefs = self._coefficients(K, observed, own, "samples")
-        for p, (combination, coef) in enumerate(zip(self._combinations, coefs, strict=True)):
-            present = observed[:, p]
-            own[p, ~present] = combination.complete_rows(K[p], present, coef, keys, self._keys)
-        return None if diag is None and not self._unit.all() else own
+        return self._scaled.complete_rows(K, observed, diag, self._complete_scaled)
 
-    def _coefficients(self, K: Kernel, observed: Bools, own: Floats, what: str) -> list[Floats]:
+    def _complete_scaled(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
+        coefs = self._coefficients(rows, observed, own, "samples")
+        combine_rows(self._combinations, Z, rows, observed, own, coefs)
+
+    def _coefficients(self, rows: Floats, observed: Bools, own: Floats, what: str) -> list[Floats]:
         """Return for each kernel the weights (n_absent, n_p) of the samples that have it."""
-        training = self._known_observed()
-        distances = self._distances(K, observed, own, training)
+        training = self._scaled.observed
+        distances = self._distances(rows, observed, own, training)
         coefs, alone = [], {}
         for p, name in enumerate(self._kernel_names()):
             among = distances[~observed[:, p]][:, training[:, p]]
@@ -130,24 +106,19 @@ class KNNFill(BaseCompleter):
             without = ~coef.any(axis=1)
             coef[without] = 1 / training[:, p].sum()
             coefs.append(coef)
-            if without.any():
-                alone[name] = int(without.sum())
-        if alone:
-            counts = ", ".join(f"{name!r}: {count}" for name, count in alone.items())
-            warn_user(
-                f"of {len(observed)} {what} some lack a kernel and share none with the training "
-                f"samples that have it; they get the mean of that kernel ({counts})"
-            )
+            alone[name] = int(without.sum())
+        why = "share none with the training samples that have it"
+        warn_means(alone, len(observed), what, why)
         return coefs
 
-    def _distances(self, K: Kernel, observed: Bools, own: Floats, training: Bools) -> Floats:
+    def _distances(self, rows: Floats, observed: Bools, own: Floats, training: Bools) -> Floats:
         """Return the means (n_rows, n) of (1), inf where no kernel is shared."""
-        total = np.zeros(K.shape[1:])
-        for kernel, rows, columns, diag, others, size in zip(
-            K, observed.T, training.T, own, self._diag, self._sizes, strict=True
+        total = np.zeros(rows.shape[1:])
+        for kernel, present, columns, diag, others in zip(
+            rows, observed.T, training.T, own, self._diag, strict=True
         ):
-            d = np.maximum(diag[:, None] + others - 2.0 * kernel, 0.0) / size
-            total += np.where(rows[:, None] & columns, d, 0.0)
+            d = np.maximum(diag[:, None] + others - 2.0 * kernel, 0.0)
+            total += np.where(present[:, None] & columns, d, 0.0)
         shared = observed.astype(float) @ training.T
         total[shared == 0] = np.inf
         return total / np.maximum(shared, 1.0)

@@ -21,7 +21,7 @@ Row i of W then regresses the features of sample i on them, in the kernels that 
 
 which never increases f. Only r columns of each kernel are met, so that an iteration costs M n^2 r.
 
-A kernel is completed by regression (see `kernelquilt.completion.regression`): X = P_m W_h' and
+A kernel is completed by regression (see `kernelquilt.completion.combination`): X = P_m W_h' and
 R = s (W_h B_m^-1 W_h' + I). A new sample gets w from (3) with all else fixed. Kernels are taken in
 units of their mean diagonal.
 
@@ -32,7 +32,6 @@ units of their mean diagonal.
 | P_m, Y_m, T_m, s B_m^-1 | ``statistics[m]`` |
 """
 
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -42,29 +41,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.combination import Combination
-from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
-from kernelquilt.completion.linalg import block, inverse_of
-from kernelquilt.completion.regression import Regression, RegressionCompleter
-from kernelquilt.completion.transfer_regression import solve_transfer
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
+from kernelquilt.completion.linalg import block, inverse_and_log_det, solve_by_pattern
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
+from kernelquilt.completion.transfer_regression import transferred
 
 _LEAST_NOISE = 1e-6
 _LARGEST_RANK = 60
 
 
 class Statistics(NamedTuple):
-    """What the E-step finds in one kernel.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n_m, r)
-        P_m.
-    products : ndarray of shape (n_m, r)
-        Y_m.
-    second : ndarray of shape (r, r)
-        T_m.
-    uncertainty : ndarray of shape (r, r)
-        s B_m^-1.
-    """
+    """What the E-step finds in one kernel: P_m and Y_m (n_m, r), T_m and s B_m^-1 (r, r)."""
 
     scores: Floats
     products: Floats
@@ -98,7 +86,7 @@ def solve_shared_factor(
     *,
     tol: float = 1e-3,
     max_iter: int = 1000,
-    on_step: Callable[[int, CompletionStep], None] | None = None,
+    on_step: OnStep = None,
 ) -> SharedFactor:
     """Minimise (2) by EM, from the main directions of the kernels completed by transfer.
 
@@ -124,45 +112,23 @@ def solve_shared_factor(
     known = [block(k, o, o).astype(np.float64) for k, o in zip(K, observed.T, strict=True)]
     factor, noise = _start(K, observed, rank)
     traces = sum(float(np.trace(kernel)) for kernel in known)
-    history: list[CompletionStep] = []
-    value = np.inf
+    history, value = History(on_step), np.inf
     while True:
         before = value
         value, statistics = _expectation(known, observed, factor, noise)
         change = (before - value) / max(abs(value), 1.0)
-        if history or np.isfinite(before):
-            history.append(CompletionStep(value, change))
-            if on_step is not None:
-                on_step(len(history), history[-1])
+        if np.isfinite(before):
+            history.record(value, change)
             if change <= tol or len(history) >= max_iter:
                 return SharedFactor(factor, noise, statistics, tuple(history))
         products = np.zeros_like(factor)
         for found, present in zip(statistics, observed.T, strict=True):
             products[present] += found.products
         second = np.array([found.second for found in statistics])
-        factor, squares = regressed(products, observed, second)
-        left = traces - 2 * np.vdot(factor, products) + squares
-        noise = max(float(left) / int(observed.sum()), _LEAST_NOISE)
-
-
-def regressed(products: Floats, observed: Bools, second: Floats) -> tuple[Floats, float]:
-    """Return w of (3) for samples (n_rows,), and the sum over them of w T w'.
-
-    Parameters
-    ----------
-    products : ndarray of shape (n_rows, r)
-        Y summed over the kernels that each has.
-    observed : ndarray of bool of shape (n_rows, M)
-    second : ndarray of shape (M, r, r)
-    """
-    factor, squares = np.empty_like(products), 0.0
-    patterns, which = np.unique(observed, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
-        rows = which.ravel() == number
-        T = second[pattern].sum(axis=0)
-        factor[rows] = scipy.linalg.solve(T, products[rows].T, assume_a="pos").T
-        squares += float(np.vdot(factor[rows], factor[rows] @ T))
-    return factor, squares
+        factor = solve_by_pattern(second, observed, products)
+        # the last two terms of (3) are one for these w
+        left = traces - float(np.vdot(factor, products))
+        noise = max(left / int(observed.sum()), _LEAST_NOISE)
 
 
 def _expectation(
@@ -174,25 +140,21 @@ def _expectation(
         W = factor[present]
         B = W.T @ W
         B[np.diag_indices(len(B))] += noise
-        inverse = inverse_of(B)
+        inverse, log_det = inverse_and_log_det(B)
         P = W @ inverse
         Y = kernel @ P
         T = P.T @ Y + noise * inverse
         statistics.append(Statistics(P, Y, (T + T.T) / 2, noise * inverse))
         n, r = W.shape
         total += (np.trace(kernel) - np.vdot(W, Y)) / noise
-        total += (n - r) * np.log(noise) + np.linalg.slogdet(B)[1]
+        total += (n - r) * np.log(noise) + log_det
     return float(total) / int(observed.sum()), tuple(statistics)
 
 
 def _start(K: Kernel, observed: Bools, rank: int) -> tuple[Floats, float]:
     """Return (1) for the mean of the kernels completed by transfer."""
-    transfer = solve_transfer(K, observed)
     mean = np.zeros(K.shape[1:])
-    for p, present in enumerate(observed.T):
-        kernel = K[p].astype(np.float64)
-        coef, _ = transfer.coefficients(K, observed, p)
-        Combination.complete(kernel, present, coef, None)
+    for kernel in transferred(K, observed):
         mean += kernel / len(K)
     n = len(mean)
     values, vectors = scipy.linalg.eigh(mean, subset_by_index=(n - rank, n - 1))
@@ -201,7 +163,7 @@ def _start(K: Kernel, observed: Bools, rank: int) -> tuple[Floats, float]:
     return vectors * np.sqrt(np.maximum(values - noise, noise)), noise
 
 
-class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
+class SharedFactorCompletion(BaseCompleter):
     """Complete kernels from one low-rank factor that they share.
 
     Use it before a classifier, for which it is at least the equal of `WishartCompletion` and
@@ -251,11 +213,11 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **IterativeCompleter._parameter_constraints,
-        **RegressionCompleter._parameter_constraints,
+        **Iterations.constraints,
+        **UNIT_DIAGONAL,
         "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     }
-    _distance_name = "relative decrease of the objective"
+    _iterations = Iterations("relative decrease of the objective")
 
     def __init__(
         self,
@@ -272,46 +234,48 @@ class SharedFactorCompletion(RegressionCompleter, IterativeCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
-        n = len(observed)
+    def _complete(self, K: Kernel, observed: Bools) -> None:
+        self._warn_little_known(observed)
+        names, n = self._kernel_names(), len(observed)
+        self._scaled = scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names)
+        Z = scaled.kernels
         wanted = min(_LARGEST_RANK, max(1, n // 3)) if isinstance(self.rank, str) else self.rank
-        found = solve_shared_factor(
-            Z,
-            observed,
-            min(wanted, n),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=self._reporter(),
-        )
-        self._found, self._regressions = found, []
-        for kernel, present, statistics, unit in zip(
-            Z, observed.T, found.statistics, self._unit, strict=True
+        options = self._iterations.options(self)
+        found = solve_shared_factor(Z, observed, min(wanted, n), **options)
+        self._found, self._combinations = found, []
+        for kernel, present, statistics, one in zip(
+            Z, observed.T, found.statistics, scaled.unit, strict=True
         ):
             W = found.factor[~present]
             R = W @ statistics.uncertainty @ W.T + found.noise * np.eye(len(W))
             coef = W @ statistics.scores.T
-            self._regressions.append(
-                Regression.complete(kernel, present, coef, R, found.noise, bool(unit), self._keys)
+            self._combinations.append(
+                Combination.complete(kernel, present, coef, bool(one), scaled.keys, R, found.noise)
             )
+        scaled.write(K)
         known = np.asarray(self.training_rows_.observed.any(axis=1))
         self.factor_ = np.full((len(known), found.factor.shape[1]), np.nan)
         self.factor_[known], self.noise_ = found.factor, found.noise
-        self._store_history(found.history)
+        self._iterations.store(self, found.history)
 
-    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._scaled.complete_rows(K, observed, diag, self._complete_scaled)
+
+    def _complete_scaled(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         found = self._found
         products = np.zeros((len(observed), found.factor.shape[1]))
-        for kernel, present, regression, statistics in zip(
-            rows, observed.T, self._regressions, found.statistics, strict=True
+        for kernel, present, done, statistics in zip(
+            rows, observed.T, self._combinations, found.statistics, strict=True
         ):
-            products[present] += block(kernel, present, regression.present) @ statistics.scores
-        W, _ = regressed(products, observed, np.array([s.second for s in found.statistics]))
-        for m, (regression, statistics) in enumerate(
-            zip(self._regressions, found.statistics, strict=True)
+            products[present] += block(kernel, present, done.present) @ statistics.scores
+        second = np.array([statistics.second for statistics in found.statistics])
+        W = solve_by_pattern(second, observed, products)
+        for m, (done, statistics) in enumerate(
+            zip(self._combinations, found.statistics, strict=True)
         ):
-            v, absent = regression.present, ~observed[:, m]
+            v, absent = done.present, ~observed[:, m]
             spread = W[absent] @ statistics.uncertainty
-            own[m, absent] = regression.complete_rows(
+            own[m, absent] = done.complete_rows(
                 rows[m],
                 block(Z[m], v, v),
                 ~absent,

@@ -40,11 +40,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import Combination, mean_diagonal, row_keys, unit_kernels
-from kernelquilt.completion.completer import BaseCompleter
-from kernelquilt.completion.linalg import block
+from kernelquilt.completion.combination import combine, combine_rows
+from kernelquilt.completion.completer import BaseCompleter, warn_means
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 from kernelquilt.completion.transfer_regression import Refinement, solve_transfer
 
 __all__ = ["TransferFill", "solve_transfer"]
@@ -105,11 +104,11 @@ class TransferFill(BaseCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **UNIT_DIAGONAL,
         "eps": [Interval(Real, 0, np.inf, closed="neither")],
         "weighting": [StrOptions({"uniform", "loo"})],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         "constant": [Interval(Real, 0, np.inf, closed="left")],
-        "unit_diagonal": ["boolean", StrOptions({"auto"})],
     }
 
     def __init__(
@@ -127,47 +126,43 @@ class TransferFill(BaseCompleter):
         self.constant = constant
         self.unit_diagonal = unit_diagonal
 
-    def _warn_little_known(self, observed: Bools) -> None:
-        self._warn_few(observed)
-
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        self._unit = unit_kernels(K, observed, self.unit_diagonal, self._kernel_names())
-        self._keys = row_keys(K, observed) if self._unit.any() else None
+        self._warn_few(observed)
+        names = self._kernel_names()
+        # in closed form training samples come out as they were, but for the rest of a diagonal of 1
+        scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names, keyed=False)
+        Z, unit, keys = scaled.kernels, scaled.unit, scaled.keys
         self._transfer = solve_transfer(
-            K, observed, eps=self.eps, constant=self.constant, weighting=self.weighting
+            Z, observed, eps=self.eps, constant=self.constant, weighting=self.weighting
         )
-        coefs = self._first_coefficients(K, observed, "training samples")
-        self._passes = [self._combine(K, observed, coefs)]
+        coefs = self._first_coefficients(Z, observed, "training samples")
+        self._passes = [combine(Z, observed, coefs, unit, keys)]
         self._refinements: list[list[Refinement | None]] = []
-        sizes = np.array(
-            [mean_diagonal(block(k, o, o)) for k, o in zip(K, observed.T, strict=True)]
-        )
         for _ in range(1, self.n_passes):
             found = [
-                Refinement.of(K, present, weights / weights.sum() / sizes, p, self.constant)
+                Refinement.of(Z, present, weights / weights.sum(), p, self.constant)
                 if weights.any()
                 else None
                 for p, (weights, present) in enumerate(
                     zip(self._transfer.weights, observed.T, strict=True)
                 )
             ]
-            coefs = self._refined_coefficients(K, observed, found, coefs)
+            coefs = self._refined_coefficients(Z, observed, found, coefs)
             self._refinements.append(found)
-            self._passes.append(self._combine(K, observed, coefs))
+            self._passes.append(combine(Z, observed, coefs, unit, keys))
+        scaled.write(K)
+        self._scaled = scaled
         self._store()
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        keys = None if self._keys is None else row_keys(K, observed)
-        own = np.ones((len(K), len(observed))) if diag is None else diag.copy()
-        coefs = self._first_coefficients(K, observed, "samples")
-        for number, combinations in enumerate(self._passes):
-            if number > 0:
-                found = self._refinements[number - 1]
-                coefs = self._refined_coefficients(K, observed, found, coefs)
-            for p, (combination, coef) in enumerate(zip(combinations, coefs, strict=True)):
-                present = observed[:, p]
-                own[p, ~present] = combination.complete_rows(K[p], present, coef, keys, self._keys)
-        return None if diag is None and not self._unit.all() else own
+        return self._scaled.complete_rows(K, observed, diag, self._complete_scaled)
+
+    def _complete_scaled(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
+        coefs = self._first_coefficients(rows, observed, "samples")
+        combine_rows(self._passes[0], Z, rows, observed, own, coefs)
+        for found, combinations in zip(self._refinements, self._passes[1:], strict=True):
+            coefs = self._refined_coefficients(rows, observed, found, coefs)
+            combine_rows(combinations, Z, rows, observed, own, coefs)
 
     def _first_coefficients(self, K: Kernel, observed: Bools, what: str) -> list[Floats]:
         """Return (1) for all kernels, and warn about samples that it does not serve."""
@@ -175,22 +170,13 @@ class TransferFill(BaseCompleter):
         for p, name in enumerate(self._kernel_names()):
             coef, served = self._transfer.coefficients(K, observed, p)
             coefs.append(coef)
-            if not served.all():
-                unserved[name] = int((~served).sum())
-        if unserved:
-            counts = ", ".join(f"{name!r}: {count}" for name, count in unserved.items())
-            warn_user(
-                f"of {len(observed)} {what} some lack a kernel and have none that shares enough "
-                f"training samples with it; they get the mean of that kernel ({counts})"
-            )
+            unserved[name] = int((~served).sum())
+        why = "have none that shares enough training samples with it"
+        warn_means(unserved, len(observed), what, why)
         return coefs
 
     def _refined_coefficients(
-        self,
-        K: Kernel,
-        observed: Bools,
-        refinements: list[Refinement | None],
-        before: list[Floats],
+        self, K: Kernel, observed: Bools, refinements: list[Refinement | None], before: list[Floats]
     ) -> list[Floats]:
         """Return (3) for all kernels; those that nothing predicts keep what they had."""
         return [
@@ -200,23 +186,13 @@ class TransferFill(BaseCompleter):
             )
         ]
 
-    def _combine(self, K: Kernel, observed: Bools, coefs: list[Floats]) -> list[Combination]:
-        """Complete the training kernels in place from their coefficients."""
-        return [
-            Combination.complete(kernel, present, coef, self._keys if unit else None)
-            for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True)
-        ]
-
     def _store(self) -> None:
         """Keep what is public, with kernels that no sample has."""
-        seen = np.asarray(self.training_rows_.observed.any(axis=0))
-        pairs, M = np.ix_(seen, seen), len(seen)
-        self.transfer_weights_ = np.zeros((M, M))
-        self.transfer_weights_[pairs] = self._transfer.weights
+        self.transfer_weights_ = self._of_all_kernels(self._transfer.weights)
         if self._transfer.scores is not None:
-            self.transfer_ = np.full((M, M), np.nan)
-            self.transfer_[pairs] = self._transfer.scores
-        self.eps_ = np.full((self.n_passes, M), np.nan)
+            self.transfer_ = self._of_all_kernels(self._transfer.scores, np.nan)
+        seen = np.asarray(self.training_rows_.observed.any(axis=0))
+        self.eps_ = np.full((self.n_passes, len(seen)), np.nan)
         predicted = self._transfer.weights.any(axis=1)
         self.eps_[0, seen] = np.where(predicted, self.eps, np.nan)
         for row, found in zip(self.eps_[1:], self._refinements, strict=True):

@@ -3,13 +3,14 @@
 Equations are those of `kernelquilt.completion.transfer`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import mean_diagonal
+from kernelquilt.completion.combination import Combination
 from kernelquilt.completion.linalg import (
     block,
     inverse_of,
@@ -17,6 +18,7 @@ from kernelquilt.completion.linalg import (
     restricted_inverse,
     restricted_solve,
 )
+from kernelquilt.kernels.centring import mean_diagonal
 
 _LEAST_SHARED = 5  # samples from which a leave-one-out error is trusted
 _SCORES = (0.001, 0.99)
@@ -52,11 +54,18 @@ class Transfer:
         om_pl in row p, zero where l does not serve.
     scores : ndarray of shape (M, M) or None
         R2_pl, nan where l does not serve; None if the weights are equal.
+    fallback : Transfer or None
+        What serves where no kernel of `weights` does.
     """
 
     sources: tuple[Source, ...]
     weights: Floats
-    scores: Floats | None
+    scores: Floats | None = None
+    fallback: "Transfer | None" = None
+
+    def weighted(self, between: Floats) -> "Transfer":
+        """Return (1) with other weights (M, M), where these serve."""
+        return replace(self, weights=between * (self.weights > 0), fallback=self)
 
     def coefficients(self, K: Kernel, observed: Bools, p: int) -> tuple[Floats, Bools]:
         """Return (1) for the rows that lack kernel p.
@@ -89,6 +98,11 @@ class Transfer:
         served = total > 0
         coef[served] /= total[served, None]
         coef[~served] = 1 / target.sum()
+        if self.fallback is not None and not served.all():
+            again = rows[~served]
+            coef[~served], served[~served] = self.fallback.coefficients(
+                K[:, again], observed[again], p
+            )
         return coef, served
 
 
@@ -119,7 +133,7 @@ def solve_transfer(
     sources = []
     for l, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
         known = block(kernel, present, present).astype(np.float64)
-        size = mean_diagonal(known)
+        size = mean_diagonal(known.diagonal())
         known += constant * size
         known[np.diag_indices(len(known))] += eps * size
         try:
@@ -135,11 +149,22 @@ def solve_transfer(
         shared = observed.T.astype(float) @ observed
         weights = (shared > 0).astype(float)
         np.fill_diagonal(weights, 0.0)
-        return Transfer(tuple(sources), weights, None)
+        return Transfer(tuple(sources), weights)
     scores = np.column_stack([_scores_of(K, observed, l, s) for l, s in enumerate(sources)])
     clipped = np.clip(np.nan_to_num(scores), *_SCORES)
     weights = np.where(np.isnan(scores), 0.0, clipped / (1 - clipped))
     return Transfer(tuple(sources), weights, scores)
+
+
+def transferred(K: Kernel, observed: Bools, sizes: Floats | None = None) -> Iterator[Floats]:
+    """Yield kernels (M, n, n) completed by (1), each (n, n) in units of `sizes` (M,) or 1."""
+    transfer = solve_transfer(K, observed)
+    for p, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
+        completed = kernel.astype(np.float64)
+        if sizes is not None:
+            completed /= sizes[p]
+        Combination.complete(completed, present, transfer.coefficients(K, observed, p)[0])
+        yield completed
 
 
 def _scores_of(K: Kernel, observed: Bools, l: int, source: Source) -> Floats:
@@ -185,7 +210,7 @@ class Refinement(NamedTuple):
     ) -> "Refinement":
         """Choose eps for kernel p from completed kernels K (M, n, n)."""
         Q = block(_combined(K, weights), present, present)
-        size = mean_diagonal(Q)
+        size = mean_diagonal(Q.diagonal())
         Q = Q / size + constant
         known = block(K[p], present, present)
         best, found = np.inf, None

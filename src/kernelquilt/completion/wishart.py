@@ -45,11 +45,11 @@ m for which the other kernels were completed without it.
 | K_m, v, h | ``K[m]``, ``observed[:, m]``, ``~observed[:, m]`` |
 | Z_m | ``Z[m]``, in units of the mean diagonal of K_m |
 | s_m, s_m0, e_m | ``mixture.kernels``, ``mixture.constant``, ``mixture.noise`` |
-| X, D | ``step.coef`` (transposed), ``step.spread`` |
+| X, D | ``combination.coef`` (transposed), ``combination.spread`` |
 """
 
 import sys
-from collections.abc import Callable
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -59,9 +59,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._messages import quoted, warn_user
-from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.completion.completer import FEW
-from kernelquilt.completion.regression import RegressionCompleter
+from kernelquilt._typing import Bools, Floats, Indices, Kernel
+from kernelquilt.completion.completer import FEW, BaseCompleter
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 from kernelquilt.completion.wishart_sweeps import complete_by_sweeps, forecast_errors
 
 
@@ -77,7 +77,7 @@ def fitting_subsets(observed: Bools, n_fit: int, rng: RandomState) -> list[Indic
     return subsets
 
 
-class WishartCompletion(RegressionCompleter):
+class WishartCompletion(BaseCompleter):
     """Complete kernels by a chain of Wishart models, each kernel explained by the others.
 
     The completer to try first: nothing needs tuning, and on the public benchmark kernels it is
@@ -144,7 +144,7 @@ class WishartCompletion(RegressionCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **RegressionCompleter._parameter_constraints,
+        **UNIT_DIAGONAL,
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],
         "residual": ["boolean"],
         "n_fit": [Interval(Integral, FEW, None, closed="left")],
@@ -172,8 +172,12 @@ class WishartCompletion(RegressionCompleter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
-        unit = self._unit
+    def _complete(self, K: Kernel, observed: Bools) -> None:
+        names = self._kernel_names()
+        self._warn_few(observed)
+        _warn_apart(observed, names)
+        self._scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names)
+        Z, unit = self._scaled.kernels, self._scaled.unit
         subsets = fitting_subsets(observed, self.n_fit, check_random_state(self.random_state))
         errors = forecast_errors(Z, observed, unit, subsets) if self.error_estimates else None
         self._replay = complete_by_sweeps(
@@ -182,56 +186,51 @@ class WishartCompletion(RegressionCompleter):
             unit,
             n_sweeps=self.n_sweeps,
             subsets=subsets,
-            on_sweep=self._reporter(),
+            on_sweep=self._report if self.verbose else None,
         )
         if not self.residual:
-            for step in self._replay.steps[-len(Z) :]:
-                step.regression.without_residual(Z[step.target])
+            for update in self._replay.updates[-len(Z) :]:
+                update.combination.without_residual(Z[update.target])
+        self._scaled.write(K)
         self._store(errors)
 
-    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
-        self._replay.complete_rows(Z, rows, observed, own, self.residual)
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        replay = partial(self._replay.complete_rows, residual=self.residual)
+        return self._scaled.complete_rows(K, observed, diag, replay)
 
     def _store(self, errors: Floats | None) -> None:
         """Keep what is public, with kernels that no sample has and samples without a kernel."""
         training = self.training_rows_.observed
         seen, known = np.asarray(training.any(axis=0)), np.asarray(training.any(axis=1))
-        M, steps = len(seen), self._replay.steps
-        place = np.flatnonzero(seen)
+        M, place = len(seen), np.flatnonzero(seen)
         self.between_weights_ = np.zeros((M, M))
         self.constant_weights_, self.noise_ = np.full(M, np.nan), np.full(M, np.nan)
         self.objective_ = np.full((self.n_sweeps, M), np.nan)
-        for number, step in enumerate(steps):
-            m = place[step.target]
-            self.between_weights_[m, seen] = step.mixture.kernels
-            self.constant_weights_[m], self.noise_[m] = step.mixture[1:]
-            self.objective_[number // len(place), m] = step.value
+        for number, update in enumerate(self._replay.updates):
+            m = place[update.target]
+            self.between_weights_[m, seen] = update.mixture.kernels
+            self.constant_weights_[m], self.noise_[m] = update.mixture[1:]
+            self.objective_[number // len(place), m] = update.value
         if errors is not None:
             self.error_ = np.full(training.shape, np.nan)
-            self.error_[np.ix_(known, seen)] = errors * self._sizes
+            self.error_[np.ix_(known, seen)] = errors * self._scaled.sizes
 
-    def _warn_little_known(self, observed: Bools) -> None:
-        self._warn_few(observed)
-        names = self._kernel_names()
-        shared = observed.T.astype(int) @ observed
-        np.fill_diagonal(shared, 0)
-        apart = [name for name, row in zip(names, shared, strict=True) if (row < FEW).all()]
-        if apart and len(names) > 1:
-            every = "no two kernels share" if len(apart) == len(names) else "not shared with others"
-            warn_user(
-                f"{every}: the kernels {quoted(apart)} have fewer than {FEW} of "
-                f"{len(observed)} training samples in common with any other, so that nothing is "
-                "learnt from one about the other; MeanFill does as well for them"
-            )
+    def _report(self, number: int, value: float) -> None:
+        sys.stdout.write(
+            f"[{type(self).__name__}] sweep {number} of {self.n_sweeps}: mean negative log "
+            f"likelihood {value:.6g}\n"
+        )
 
-    def _reporter(self) -> Callable[[int, float], None] | None:
-        if not self.verbose:
-            return None
 
-        def report(number: int, value: float) -> None:
-            sys.stdout.write(
-                f"[{type(self).__name__}] sweep {number} of {self.n_sweeps}: mean negative log "
-                f"likelihood {value:.6g}\n"
-            )
-
-        return report
+def _warn_apart(observed: Bools, names: list[str]) -> None:
+    """Warn about kernels that share next to no sample with another."""
+    shared = observed.T.astype(int) @ observed
+    np.fill_diagonal(shared, 0)
+    apart = [name for name, row in zip(names, shared, strict=True) if (row < FEW).all()]
+    if apart and len(names) > 1:
+        every = "no two kernels share" if len(apart) == len(names) else "not shared with others"
+        warn_user(
+            f"{every}: the kernels {quoted(apart)} have fewer than {FEW} of "
+            f"{len(observed)} training samples in common with any other, so that nothing is "
+            "learnt from one about the other; MeanFill does as well for them"
+        )

@@ -13,11 +13,10 @@ with kernels Z_l and positive s_l, s_0, e. Over t = log(s_1, ..., s_q, s_0, e), 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
 from kernelquilt._typing import Floats
-from kernelquilt.completion.linalg import mirrored
+from kernelquilt.completion.linalg import inverse_and_log_det
 
 _BOUNDS = (-9.0, 5.0)
 _STEPS = 30  # more change nothing that is seen in the completed kernels
@@ -72,13 +71,11 @@ def mixture_objective(t: Floats, bases: Floats, K: Floats) -> tuple[float, Float
     s, n = np.exp(t), len(K)
     C = np.tensordot(s[:-2], bases, axes=1) + s[-2]
     C[np.diag_indices(n)] += s[-1]
-    factor, info = dpotrf(C.T, lower=1, clean=0)
-    if info != 0:
+    try:
+        G, log_det = inverse_and_log_det(C)
+    except np.linalg.LinAlgError:
         # beyond the edge of positive definite matrices, which rounding alone can reach
         return np.inf, np.zeros_like(t)
-    log_det = 2 * np.log(factor.diagonal()).sum()
-    half, _ = dpotri(factor, lower=1, overwrite_c=1)
-    G = mirrored(half.T)
     GK = G @ K
     P = G - GK @ G
     inner = np.append(bases.reshape(len(bases), n * n) @ P.ravel(), [P.sum(), np.trace(P)])
@@ -90,8 +87,8 @@ def fit_mixture(bases: Floats, K: Floats, start: Mixture) -> tuple[Mixture, floa
 
     Parameters
     ----------
-    bases : ndarray of shape (q, n, n)
-    K : ndarray of shape (n, n)
+    bases, K
+        As in `mixture_objective`.
     start : Mixture
     """
     found = minimize(

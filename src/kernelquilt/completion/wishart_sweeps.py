@@ -10,9 +10,9 @@ import numpy as np
 import scipy.linalg
 
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import Combination, Keys, row_keys
+from kernelquilt.completion.combination import Combination, combine, combine_rows
 from kernelquilt.completion.linalg import block
-from kernelquilt.completion.regression import Regression
+from kernelquilt.completion.scaled_kernels import Keys, row_keys
 from kernelquilt.completion.transfer_regression import Transfer, solve_transfer
 from kernelquilt.completion.wishart_mixture import Mixture, fit_mixture
 
@@ -20,7 +20,7 @@ _LEAST_FITTED = 3  # samples from which a mixture is fitted
 
 
 @dataclass(frozen=True)
-class Step:
+class KernelUpdate:
     """How one kernel was completed from the others.
 
     Attributes
@@ -33,68 +33,44 @@ class Step:
         (2) at the mixture, nan if it was not fitted.
     factor : ndarray of shape (n_v, n_v)
         Lower Cholesky factor of C_vv.
-    regression : Regression
+    combination : Combination
     """
 
     target: int
     mixture: Mixture
     value: float
     factor: Floats
-    regression: Regression
+    combination: Combination
 
     def complete_rows(
         self, Z: Floats, rows: Floats, observed: Bools, own: Floats, residual: bool
     ) -> None:
-        """Take the step for rows (M, n_rows, n) in place, and for their diagonal `own`.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (M, n, n)
-            Training kernels, of which observed entries are used.
-        rows : ndarray of shape (M, n_rows, n)
-        observed : ndarray of bool of shape (n_rows, M)
-        own : ndarray of shape (M, n_rows)
-        residual : bool
-            Whether the residual is added.
-        """
-        m, done = self.target, self.regression
+        """Update rows of the target in place, as in `Replay`, with or without the residual."""
+        m, done = self.target, self.combination
         v, present = done.present, observed[:, m]
         s = self.mixture
         C = np.tensordot(s.kernels, rows[:, ~present], axes=1) + s.constant
         total = s.kernels @ own[:, ~present] + s.constant + s.noise
-        x = scipy.linalg.cho_solve((self.factor, True), C[:, v].T, check_finite=False).T
-        left = np.maximum(total - (C[:, v] * x).sum(axis=1), s.noise)
-        R = C[:, ~v] - (C[:, v] @ done.coef.T) * done.lengths
-        own[m, ~present] = done.complete_rows(
-            rows[m], block(Z[m], v, v), present, x, R, left, residual=residual
-        )
+        known, found = block(Z[m], v, v), done.regressed(self.factor, C, total, s.noise)
+        own[m, ~present] = done.complete_rows(rows[m], known, present, *found, residual=residual)
 
 
-def take_step(
-    Z: Floats,
-    present: Bools,
-    m: int,
-    fitted: Indices,
-    start: Mixture,
-    unit: bool,
-    keys: Keys,
-) -> Step:
+def update_kernel(
+    Z: Floats, present: Bools, m: int, fitted: Indices, start: Mixture, unit: bool, keys: Keys
+) -> KernelUpdate:
     """Fit the mixture (2) for kernel m and complete Z[m] by (3) in place.
 
     Parameters
     ----------
     Z : ndarray of shape (M, n, n)
         Completed kernels.
-    present : ndarray of bool of shape (n,)
-        The samples that have kernel m.
+    present, unit, keys
+        As in `Combination`.
     m : int
     fitted : ndarray of int of shape (n_fit,)
         Samples, of those that have the kernel, on which the mixture is fitted.
     start : Mixture
-        Where to start, as in Step.
-    unit : bool
-    keys : ndarray of shape (n,)
-        From `row_keys`.
+        Where to start, as in KernelUpdate.
     """
     mixture, value = _fitted_mixture(Z, m, fitted, start)
     v, h = present, ~present
@@ -102,8 +78,14 @@ def take_step(
     to_absent = block(C, v, h)
     coef = scipy.linalg.cho_solve((factor, True), to_absent, check_finite=False).T
     R = block(C, h, h) - coef @ to_absent
-    regression = Regression.complete(Z[m], v, coef, R, mixture.noise, unit, keys)
-    return Step(m, mixture, value, factor, regression)
+    done = Combination.complete(Z[m], v, coef, unit, keys, R, mixture.noise)
+    return KernelUpdate(m, mixture, value, factor, done)
+
+
+def _first_mixture(M: int, m: int) -> Mixture:
+    """Return where to start for kernel m of M, with weight 0 for itself."""
+    start = Mixture.start(M - 1)
+    return start._replace(kernels=np.insert(start.kernels, m, 0.0))
 
 
 def _fitted_mixture(Z: Floats, m: int, fitted: Indices, start: Mixture) -> tuple[Mixture, float]:
@@ -121,17 +103,11 @@ def _fitted_mixture(Z: Floats, m: int, fitted: Indices, start: Mixture) -> tuple
     return found._replace(kernels=weights), value
 
 
-def _covariance(Z: Floats, mixture: Mixture) -> Floats:
-    """Return C (n, n) of (1)."""
-    C = np.tensordot(mixture.kernels, Z, axes=1) + mixture.constant
-    C[np.diag_indices(len(C))] += mixture.noise
-    return np.asarray(C)
-
-
 def _factored(Z: Floats, mixture: Mixture, v: Bools) -> tuple[Mixture, Floats, Floats]:
-    """Return the mixture, C (n, n) and the lower Cholesky factor of C_vv."""
+    """Return the mixture, C (n, n) of (1) and the lower Cholesky factor of C_vv."""
     while True:
-        C = _covariance(Z, mixture)
+        C = np.asarray(np.tensordot(mixture.kernels, Z, axes=1) + mixture.constant)
+        C[np.diag_indices(len(C))] += mixture.noise
         try:
             return mixture, C, np.asarray(np.linalg.cholesky(block(C, v, v)), dtype=np.float64)
         except np.linalg.LinAlgError:
@@ -146,38 +122,27 @@ class Replay:
     Attributes
     ----------
     transfer : Transfer
-    combinations : tuple of M Combination
+    combinations : list of M Combination
         The start, and how it completed each kernel.
-    keys : ndarray of shape (n,)
-        By which the start recognises training samples.
-    steps : tuple of Step
+    updates : tuple of KernelUpdate
     """
 
     transfer: Transfer
-    combinations: tuple[Combination, ...]
-    keys: Keys
-    steps: tuple[Step, ...]
+    combinations: list[Combination]
+    updates: tuple[KernelUpdate, ...]
 
     def complete_rows(
-        self,
-        Z: Floats,
-        rows: Floats,
-        observed: Bools,
-        own: Floats,
-        residual: bool,
+        self, Z: Floats, rows: Floats, observed: Bools, own: Floats, *, residual: bool
     ) -> None:
         """Complete rows (M, n_rows, n) and their diagonal `own` (M, n_rows) in place.
 
         Z (M, n, n) are the training kernels, of which observed entries are used.
         """
-        keys = row_keys(rows, observed)
-        for p, combination in enumerate(self.combinations):
-            coef, _ = self.transfer.coefficients(rows, observed, p)
-            present = observed[:, p]
-            own[p, ~present] = combination.complete_rows(rows[p], present, coef, keys, self.keys)
-        last = len(self.steps) - len(Z)
-        for number, step in enumerate(self.steps):
-            step.complete_rows(Z, rows, observed, own, residual or number < last)
+        coefs = [self.transfer.coefficients(rows, observed, p)[0] for p in range(len(Z))]
+        combine_rows(self.combinations, Z, rows, observed, own, coefs)
+        last = len(self.updates) - len(Z)
+        for number, update in enumerate(self.updates):
+            update.complete_rows(Z, rows, observed, own, residual or number < last)
 
 
 def complete_by_sweeps(
@@ -208,23 +173,18 @@ def complete_by_sweeps(
     transfer = solve_transfer(Z, observed)
     order = _order(Z, observed)
     coefs = [transfer.coefficients(Z, observed, p)[0] for p in range(len(Z))]
-    combinations = tuple(
-        Combination.complete(kernel, present, coef, keys if one else None)
-        for kernel, present, coef, one in zip(Z, observed.T, coefs, unit, strict=True)
-    )
-    mixtures = []
-    for m in range(len(Z)):
-        start = Mixture.start(len(Z) - 1)
-        mixtures.append(start._replace(kernels=np.insert(start.kernels, m, 0.0)))
-    steps = []
+    combinations = combine(Z, observed, coefs, unit, keys)
+    mixtures = [_first_mixture(len(Z), m) for m in range(len(Z))]
+    updates = []
     for sweep in range(n_sweeps):
         for m in order:
-            step = take_step(Z, observed[:, m], m, subsets[m], mixtures[m], bool(unit[m]), keys)
-            mixtures[m] = step.mixture
-            steps.append(step)
+            present, one = observed[:, m], bool(unit[m])
+            update = update_kernel(Z, present, m, subsets[m], mixtures[m], one, keys)
+            mixtures[m] = update.mixture
+            updates.append(update)
         if on_sweep is not None:
-            on_sweep(sweep + 1, float(np.mean([step.value for step in steps[-len(Z) :]])))
-    return Replay(transfer, combinations, keys, tuple(steps))
+            on_sweep(sweep + 1, float(np.mean([each.value for each in updates[-len(Z) :]])))
+    return Replay(transfer, combinations, tuple(updates))
 
 
 def _order(Z: Floats, observed: Bools) -> list[int]:
@@ -257,9 +217,7 @@ def forecast_errors(Z: Kernel, observed: Bools, unit: Bools, subsets: list[Indic
                 subsets=[subset for subset, used in zip(subsets, others, strict=True) if used],
             )
             without[others] = rest
-        start = Mixture.start(len(Z) - 1)
-        start = start._replace(kernels=np.insert(start.kernels, m, 0.0))
-        mixture, _ = _fitted_mixture(without, m, subsets[m], start)
+        mixture, _ = _fitted_mixture(without, m, subsets[m], _first_mixture(len(Z), m))
         _, C, factor = _factored(without, mixture, v)
         G = scipy.linalg.cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
         residuals = (G @ block(Z[m], v, v)) / G.diagonal()[:, None]

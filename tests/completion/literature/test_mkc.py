@@ -9,12 +9,12 @@ from sklearn.base import clone
 
 import kernelquilt as kq
 from holes import assert_psd, hide, random_mask, related_kernels, unit
-from kernelquilt.completion.literature.latent_factor import LatentProblem
+from kernelquilt.completion.literature.latent_factor import LatentObjective
 from kernelquilt.completion.literature.mkc.embedding import solve_embedding
 from kernelquilt.completion.literature.mkc.objectives import (
-    ApproximationProblem,
-    HeterogeneousProblem,
-    HomogeneousProblem,
+    ApproximationObjective,
+    HeterogeneousObjective,
+    HomogeneousObjective,
 )
 from kernelquilt.completion.literature.mkc.start import draw_basis, own_start, shared_start
 from kernelquilt.completion.literature.proximal import (
@@ -30,10 +30,10 @@ from kernelquilt.data.stack import KernelStack
 from problems import random_kernels
 
 PROBLEMS = {
-    "ht": (HeterogeneousProblem, {}),
-    "ht, all rows": (HeterogeneousProblem, {"all_rows": True}),
-    "app": (ApproximationProblem, {}),
-    "hm": (HomogeneousProblem, {}),
+    "ht": (HeterogeneousObjective, {}),
+    "ht, all rows": (HeterogeneousObjective, {"all_rows": True}),
+    "app": (ApproximationObjective, {}),
+    "hm": (HomogeneousObjective, {}),
 }
 VARIANTS = {
     "ht": {"coupling": "weights"},
@@ -152,7 +152,7 @@ class TestObjectives:
 
     def test_latent_factors(self):
         K, mask = masked(8)
-        problem = LatentProblem(K, mask, 2, 0.5, 0.2, 0.3, np.ones(3))
+        problem = LatentObjective(K, mask, 2, 0.5, 0.2, 0.3, np.ones(3))
         x = np.random.default_rng(0).normal(size=problem._ends[-1])
         gradient = np.empty_like(x)
         problem.evaluate(x, gradient)

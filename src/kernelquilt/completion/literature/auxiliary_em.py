@@ -7,7 +7,7 @@ samples v are known is modelled by the covariance
 
 and b is found by EM, which never increases tr(C_vv^-1 K_vv) + log det C_vv:
 
-    E:  completion of K by regression (see `kernelquilt.completion.regression`, with D = I),
+    E:  completion of K by regression (see `kernelquilt.completion.combination`, with D = I),
     M:  b_j = v_j' Kh v_j.    (2)
 
 Tsuda, Akaho and Asai, "The em algorithm for kernel matrix completion with auxiliary data", JMLR
@@ -23,7 +23,6 @@ and C(x, .) = sum_j b_j u_j v_j'.
 | u | ``coordinates`` |
 """
 
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,11 +30,13 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils._param_validation import Interval
 
-from kernelquilt._messages import quoted, warn_user
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
+from kernelquilt.completion.combination import Combination
+from kernelquilt.completion.completer import BaseCompleter, warn_means
+from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
 from kernelquilt.completion.linalg import block
-from kernelquilt.completion.regression import Regression, RegressionCompleter
+from kernelquilt.completion.scaled_kernels import UNIT_DIAGONAL, ScaledKernels
 
 _LEAST = 1e-6
 _NEGLIGIBLE = 1e-8  # eigenvalues of the auxiliary kernel, relative to the largest
@@ -71,7 +72,7 @@ def solve_auxiliary_em(
     *,
     tol: float = 1e-4,
     max_iter: int = 500,
-    on_step: Callable[[int, CompletionStep], None] | None = None,
+    on_step: OnStep = None,
 ) -> Spectrum:
     """Fit (1) to what is known of a kernel of mean diagonal 1.
 
@@ -99,8 +100,7 @@ def solve_auxiliary_em(
     known = block(K, v, v).astype(np.float64)
     negligible = values <= _NEGLIGIBLE * values[-1]
     b = np.maximum(np.where(negligible, 0.0, values), _LEAST)
-    history: list[CompletionStep] = []
-    value = np.inf
+    history, value = History(on_step), np.inf
     while True:
         before = value
         C = (vectors * b) @ vectors.T
@@ -112,9 +112,7 @@ def solve_auxiliary_em(
         value = float(explained + 2 * np.log(factor.diagonal()).sum()) / len(known)
         change = (before - value) / max(abs(value), 1.0)
         if np.isfinite(before):
-            history.append(CompletionStep(value, change))
-            if on_step is not None:
-                on_step(len(history), history[-1])
+            history.record(value, change)
             if change <= tol or len(history) >= max_iter:
                 return Spectrum(b, factor, coef, residual, tuple(history))
         projected = vectors[v] + coef.T @ vectors[h]
@@ -124,7 +122,7 @@ def solve_auxiliary_em(
         b = np.maximum(b, _LEAST)
 
 
-class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
+class AuxiliaryEMCompletion(BaseCompleter):
     """Complete kernels from the eigenvectors of one that every sample has.
 
     Use it to compare with the literature, or where one kernel is complete and the others
@@ -176,11 +174,11 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **IterativeCompleter._parameter_constraints,
-        **RegressionCompleter._parameter_constraints,
+        **Iterations.constraints,
+        **UNIT_DIAGONAL,
         "auxiliary": [str, Interval(Integral, 0, None, closed="left")],
     }
-    _distance_name = "relative decrease of the objective"
+    _iterations = Iterations("relative decrease of the objective")
 
     def __init__(
         self,
@@ -197,90 +195,64 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _complete_scaled(self, Z: Floats, observed: Bools) -> None:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
+        self._warn_little_known(observed)
         names = self._kernel_names()
+        self._scaled = scaled = ScaledKernels.of(K, observed, self.unit_diagonal, names)
+        Z, options = scaled.kernels, self._iterations.options(self)
         candidates = self._candidates(observed, names)
         self._spectra = {a: scipy.linalg.eigh(Z[a]) for a in candidates}
-        self._models: list[tuple[int, Spectrum, Regression] | None] = []
-        for m, present in enumerate(observed.T):
+        self._models: list[tuple[int, Spectrum] | None] = []
+        self._combinations = []
+        for m, (kernel, present) in enumerate(zip(Z, observed.T, strict=True)):
             found = [
-                (
-                    a,
-                    solve_auxiliary_em(
-                        Z[m],
-                        present,
-                        *self._spectra[a],
-                        tol=self.tol,
-                        max_iter=self.max_iter,
-                        on_step=self._reporter(),
-                    ),
-                )
+                (a, solve_auxiliary_em(kernel, present, *self._spectra[a], **options))
                 for a in candidates
                 if a != m
             ]
-            if not found:
-                self._models.append(None)
-                continue
-            a, model = min(found, key=lambda each: each[1].history[-1].objective)
-            regression = Regression.complete(
-                Z[m], present, model.coef, model.residual, _LEAST, bool(self._unit[m]), self._keys
-            )
-            self._models.append((a, model, regression))
-        used = [(names[m], each) for m, each in enumerate(self._models) if each is not None]
-        self.auxiliary_ = {name: names[a] for name, (a, _, _) in used}
-        longest = max((model.history for _, (_, model, _) in used), key=len, default=())
-        self._store_history(longest or (CompletionStep(0.0, 0.0),))
+            # a kernel without another is complete itself
+            coef, R = np.empty((0, len(kernel))), np.empty((0, 0))
+            best = min(found, key=lambda each: each[1].history[-1].objective) if found else None
+            if best is not None:
+                coef, R = best[1].coef, best[1].residual
+            self._models.append(best)
+            one, keys = bool(scaled.unit[m]), scaled.keys
+            done = Combination.complete(kernel, present, coef, one, keys, R, _LEAST)
+            self._combinations.append(done)
+        scaled.write(K)
+        used = [(name, *best) for name, best in zip(names, self._models, strict=True) if best]
+        self.auxiliary_ = {name: names[a] for name, a, _ in used}
+        longest = max((model.history for *_, model in used), key=len, default=())
+        self._iterations.store(self, longest or (CompletionStep(0.0, 0.0),))
 
-    def _complete_scaled_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._scaled.complete_rows(K, observed, diag, self._complete_scaled)
+
+    def _complete_scaled(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         coordinates = {}
         for a, (values, vectors) in self._spectra.items():
             kept = values > _NEGLIGIBLE * values[-1]
             coordinates[a] = np.zeros(rows.shape[1:])
             coordinates[a][:, kept] = (rows[a] @ vectors[:, kept]) / values[kept]
         means = {}
-        for m, model in enumerate(self._models):
-            absent = ~observed[:, m]
-            having = absent & (observed[:, model[0]] if model is not None else False)
-            means[self._kernel_names()[m]] = int((absent & ~having).sum())
-            own[m, absent] = self._complete_kernel_rows(Z, rows, m, absent, having, coordinates)
-        self._warn_without(means, len(observed))
-
-    def _complete_kernel_rows(
-        self,
-        Z: Floats,
-        rows: Floats,
-        m: int,
-        absent: Bools,
-        having: Bools,
-        coordinates: dict[int, Floats],
-    ) -> Floats:
-        """Complete the rows of kernel m in place; those that are not `having` get its mean."""
-        n = rows.shape[2]
-        model = self._models[m]
-        if model is None:
-            # a complete kernel without another: there are no absent training samples
-            everyone = np.ones(n, dtype=bool)
-            regression = Regression(
-                everyone, np.empty((0, n)), np.empty(0), np.empty(0), bool(self._unit[m])
-            )
-        else:
-            regression = model[2]
-        v = regression.present
-        x = np.full((absent.sum(), v.sum()), 1 / v.sum())
-        R = np.zeros((len(x), n - v.sum()))
-        left = np.full(len(x), _LEAST)
-        if model is not None and having.any():
-            a, found, _ = model
-            u, (_, vectors) = coordinates[a][having], self._spectra[a]
-            C = (u * found.spectrum) @ vectors.T
-            total = (u**2 * found.spectrum).sum(axis=1) + _LEAST
-            chosen = having[absent]
-            x[chosen] = scipy.linalg.cho_solve(
-                (found.factor, True), C[:, v].T, check_finite=False
-            ).T
-            left[chosen] = np.maximum(total - (C[:, v] * x[chosen]).sum(axis=1), _LEAST)
-            R[chosen] = C[:, ~v] - (C[:, v] @ regression.coef.T) * regression.lengths
-        return regression.complete_rows(rows[m], block(Z[m], v, v), ~absent, x, R, left)
+        for m, (name, model, done) in enumerate(
+            zip(self._kernel_names(), self._models, self._combinations, strict=True)
+        ):
+            v, absent = done.present, ~observed[:, m]
+            # the mean, for those that lack the auxiliary kernel too
+            x = np.full((absent.sum(), v.sum()), 1 / v.sum())
+            R, left = np.zeros((len(x), (~v).sum())), np.full(len(x), _LEAST)
+            having = np.zeros(len(x), dtype=bool) if model is None else observed[absent, model[0]]
+            means[name] = int((~having).sum())
+            if model is not None and having.any():
+                a, found = model
+                u, (_, vectors) = coordinates[a][absent][having], self._spectra[a]
+                C = (u * found.spectrum) @ vectors.T
+                total = (u**2 * found.spectrum).sum(axis=1) + _LEAST
+                x[having], R[having], left[having] = done.regressed(found.factor, C, total, _LEAST)
+            known = block(Z[m], v, v)
+            own[m, absent] = done.complete_rows(rows[m], known, ~absent, x, R, left)
+        warn_means(means, len(observed), "samples", "the kernel auxiliary to it")
 
     def _candidates(self, observed: Bools, names: list[str]) -> list[int]:
         """Return the kernels that may be auxiliary, or raise."""
@@ -294,15 +266,13 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
                 )
             return complete
         everything = list(self.training_rows_.names)
-        if isinstance(self.auxiliary, str):
-            name = self.auxiliary
-        else:
-            name = everything[self.auxiliary] if self.auxiliary < len(everything) else ""
-        if name not in everything:
+        named: dict[str | int, str] = {**dict(enumerate(everything)), **{n: n for n in everything}}
+        if self.auxiliary not in named:
             raise ValueError(
                 f"auxiliary={self.auxiliary!r} is none of the {len(everything)} kernels "
                 f"{quoted(everything)}"
             )
+        name = named[self.auxiliary]
         if name not in [names[m] for m in complete]:
             having = observed[:, names.index(name)].sum() if name in names else 0
             raise ValueError(
@@ -310,12 +280,3 @@ class AuxiliaryEMCompletion(RegressionCompleter, IterativeCompleter):
                 f"{len(observed)} training samples; name a complete one, or {advice}"
             )
         return [names.index(name)]
-
-    def _warn_without(self, counts: dict[str, int], n_rows: int) -> None:
-        counts = {name: count for name, count in counts.items() if count}
-        if counts:
-            listed = ", ".join(f"{name!r}: {count}" for name, count in counts.items())
-            warn_user(
-                f"of {n_rows} samples some lack a kernel and the kernel auxiliary to it; they get "
-                f"the mean of that kernel ({listed})"
-            )

@@ -23,7 +23,6 @@ vectors are Gaussian.
 | x_ij | a row of ``X`` |
 """
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,16 +30,21 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import has_unit_diagonal
-from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
-from kernelquilt.completion.literature.normal_with_missing import Gaussian, Patterns, fit_gaussian
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
+from kernelquilt.completion.literature.normal_with_missing import (
+    NormalWithMissing,
+    Patterns,
+    fit_normal,
+)
+from kernelquilt.completion.scaled_kernels import has_unit_diagonal, known_diagonal
 from kernelquilt.core.psd import PositivePart
 
 _TINY = 1e-12
 _ENTRIES = 2**23  # entries of all kernels held at a time while rows are completed
 
 
-class PairGaussian(NamedTuple):
+class PairNormal(NamedTuple):
     """The Gaussian of the entries of M kernels at a pair of samples, and how it was found.
 
     Attributes
@@ -64,8 +68,8 @@ def solve_em_fill(
     ridge: float = 1e-6,
     tol: float = 1e-5,
     max_iter: int = 1000,
-    on_step: Callable[[int, CompletionStep], None] | None = None,
-) -> PairGaussian:
+    on_step: OnStep = None,
+) -> PairNormal:
     """Fit one Gaussian to the pairs of samples, seen as vectors over the kernels.
 
     Parameters
@@ -85,7 +89,7 @@ def solve_em_fill(
 
     Returns
     -------
-    PairGaussian
+    PairNormal
     """
     i, j = np.triu_indices(len(observed))
     patterns = Patterns.of_pairs(observed, observed, i, j).without_empty()
@@ -100,22 +104,14 @@ def solve_em_fill(
         # the entries of a constant kernel differ by rounding at most
         spread[m] = deviation if deviation > 1e-12 * abs(centre[m]) else 1.0
         X[:, m] = np.where(seen, (entries - centre[m]) / spread[m], 0.0)
-    history: list[CompletionStep] = []
-
-    def record(objective: float, change: float) -> None:
-        history.append(CompletionStep(objective, change))
-        if on_step is not None:
-            on_step(len(history), history[-1])
-
-    found = fit_gaussian(X, patterns, ridge=ridge, tol=tol, max_iter=max_iter, on_step=record)
-    return PairGaussian(
-        centre + spread * found.mean,
-        spread[:, None] * found.covariance * spread,
-        tuple(history),
+    history = History(on_step)
+    found = fit_normal(X, patterns, ridge=ridge, tol=tol, max_iter=max_iter, record=history.record)
+    return PairNormal(
+        centre + spread * found.mean, spread[:, None] * found.covariance * spread, tuple(history)
     )
 
 
-class EMFill(IterativeCompleter):
+class EMFill(BaseCompleter):
     """Fill absent entries of a kernel with what the other kernels of the same pair let expect.
 
     Use it when kernels resemble each other entry by entry, as kernels of several widths do. What
@@ -161,18 +157,13 @@ class EMFill(IterativeCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **IterativeCompleter._parameter_constraints,
+        **Iterations.constraints,
         "ridge": [Interval(Real, 0, np.inf, closed="neither")],
     }
-    _distance_name = "increase of the log likelihood"
+    _iterations = Iterations("increase of the log likelihood")
 
     def __init__(
-        self,
-        *,
-        ridge: float = 1e-6,
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-        verbose: int = 0,
+        self, *, ridge: float = 1e-6, tol: float = 1e-5, max_iter: int = 1000, verbose: int = 0
     ) -> None:
         self.ridge = ridge
         self.tol = tol
@@ -180,14 +171,7 @@ class EMFill(IterativeCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        found = solve_em_fill(
-            K,
-            observed,
-            ridge=self.ridge,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=self._reporter(),
-        )
+        found = solve_em_fill(K, observed, ridge=self.ridge, **self._iterations.options(self))
         self.mean_, self.covariance_ = found.mean, found.covariance
         n = len(observed)
         self._unit = np.array([has_unit_diagonal(k, s) for k, s in zip(K, observed.T, strict=True)])
@@ -208,7 +192,7 @@ class EMFill(IterativeCompleter):
             if unit:
                 norms[:] = np.sqrt(np.maximum(kernel.diagonal(), _TINY))
                 kernel /= norms[:, None] * norms
-        self._store_history(found.history)
+        self._iterations.store(self, found.history)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         n_rows, n = K.shape[1:]
@@ -234,18 +218,13 @@ class EMFill(IterativeCompleter):
                 lengths[:] = np.maximum(lengths, _TINY)
                 kernel /= np.sqrt(lengths)[:, None] * norms
                 lengths[:] = 1.0
-        return None if diag is None and not self._unit.all() else own
+        return known_diagonal(own, diag, self._unit)
 
     def _expected(
-        self,
-        entries: Kernel,
-        rows: Bools,
-        columns: Bools,
-        i: Indices,
-        j: Indices,
+        self, entries: Kernel, rows: Bools, columns: Bools, i: Indices, j: Indices
     ) -> Floats:
         """Replace the missing ones of the entries (M, N) at the pairs (i, j) of samples."""
         X = np.ascontiguousarray(entries.T, dtype=np.float64)
         patterns = Patterns.of_pairs(rows, columns, i, j)
-        means = Gaussian(self.mean_, self.covariance_).complete(X, patterns)
+        means = NormalWithMissing(self.mean_, self.covariance_).complete(X, patterns)
         return np.where((rows[i] & columns[j]), X, means).T

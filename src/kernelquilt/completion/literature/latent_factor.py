@@ -31,7 +31,6 @@ where s is the mean of the observed diagonal that the factors leave open, and th
 | a, b, c | ``coupling``, ``ridge``, ``lam`` |
 """
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,11 +38,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import Combination
-from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
-from kernelquilt.completion.literature.learned import LearnedCompleter
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
+from kernelquilt.completion.literature.learned_coefficients import (
+    LearnedCombinations,
+    undetermined_pairs,
+)
 from kernelquilt.completion.literature.proximal import add_smoothed_norm
-from kernelquilt.completion.transfer_regression import solve_transfer
+from kernelquilt.completion.scaled_kernels import ScaledKernels
+from kernelquilt.completion.transfer_regression import transferred
 from kernelquilt.core.lbfgs import LBFGS
 
 _ROUND = 10
@@ -70,18 +73,8 @@ class LatentFactors(NamedTuple):
     history: tuple[CompletionStep, ...]
 
 
-class LatentProblem:
-    """The objective (1) as a function of one vector.
-
-    Parameters
-    ----------
-    K : ndarray of shape (M, n, n)
-    observed : ndarray of bool of shape (n, M)
-    rank : int
-    coupling, ridge, lam : float
-    sizes : ndarray of shape (M,)
-        Units in which the kernels are taken.
-    """
+class LatentObjective:
+    """The objective (1) as a function of one vector; arguments as in `solve_latent_factors`."""
 
     def __init__(
         self,
@@ -160,7 +153,7 @@ def solve_latent_factors(
     sizes: Floats | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
-    on_step: Callable[[int, CompletionStep], None] | None = None,
+    on_step: OnStep = None,
 ) -> LatentFactors:
     """Minimise (1).
 
@@ -189,33 +182,26 @@ def solve_latent_factors(
     """
     sizes = np.ones(len(K)) if sizes is None else sizes
     rank = min(rank, len(observed))
-    problem = LatentProblem(K, observed, rank, coupling, ridge, lam, sizes)
-    transfer = solve_transfer(K, observed)
+    objective = LatentObjective(K, observed, rank, coupling, ridge, lam, sizes)
     mean = np.zeros(K.shape[1:])
-    for m, (o, known) in enumerate(zip(problem.present, problem.known, strict=True)):
-        kernel = np.zeros_like(mean)
-        kernel[np.ix_(o, o)] = known
-        coef = transfer.coefficients(K, observed, m)[0]
-        Combination.complete(kernel, observed[:, m], coef, None)
+    for kernel in transferred(K, observed, sizes):
         mean += kernel / len(K)
-    descent = LBFGS(problem.evaluate, problem.start(mean))
-    history: list[CompletionStep] = []
+    descent = LBFGS(objective.evaluate, objective.start(mean))
+    history = History(on_step)
     values = [descent.value]
     for number in range(1, max_iter + 1):
         moved = descent.step()
         values = [*values[-_ROUND:], descent.value]
         decrease = (values[0] - values[-1]) / _ROUND / max(abs(values[-1]), 1e-300)
         decrease = (decrease if number >= _ROUND else np.inf) if moved else 0.0
-        history.append(CompletionStep(descent.value, decrease))
-        if on_step is not None:
-            on_step(number, history[-1])
+        history.record(descent.value, decrease)
         if decrease <= tol:
             break
-    U, V, W = problem.split(descent.x)
+    U, V, W = objective.split(descent.x)
     return LatentFactors(tuple(U), V, tuple(W), tuple(history))
 
 
-class LatentFactorCompletion(LearnedCompleter):
+class LatentFactorCompletion(BaseCompleter):
     """Complete kernels from latent factors, of which some are shared by the views.
 
     MLFS-like: a maximum a posteriori version of a method of the literature, for comparison. The
@@ -270,13 +256,13 @@ class LatentFactorCompletion(LearnedCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **IterativeCompleter._parameter_constraints,
+        **Iterations.constraints,
         "rank": [Interval(Integral, 1, None, closed="left")],
         "coupling": [Interval(Real, 0, np.inf, closed="neither")],
         "ridge": [Interval(Real, 0, np.inf, closed="neither")],
         "lam": [Interval(Real, 0, np.inf, closed="left")],
     }
-    _distance_name = "mean relative decrease of the objective"
+    _iterations = Iterations("mean relative decrease of the objective")
 
     def __init__(
         self,
@@ -297,30 +283,34 @@ class LatentFactorCompletion(LearnedCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _learn(self, K: Kernel, observed: Bools, sizes: Floats) -> list[Floats]:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
+        self._warn_little_known(observed)
+        self._scaled = scaled = ScaledKernels.of(K, observed)
         found = solve_latent_factors(
-            K,
+            scaled.kernels,
             observed,
             self.rank,
             coupling=self.coupling,
             ridge=self.ridge,
             lam=self.lam,
-            sizes=sizes,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=self._reporter(),
+            **self._iterations.options(self),
         )
         self.factors_ = found.shared
         seen = np.asarray(self.training_rows_.observed.any(axis=0))
         self.factor_norms_ = np.zeros((len(seen), found.shared.shape[1]))
         self.factor_norms_[seen] = [np.linalg.norm(W, axis=1) for W in found.mixing]
-        self._store_history(found.history)
         coefs = []
-        for kernel, U, W, o, size in zip(
-            K, found.own, found.mixing, observed.T, sizes, strict=True
+        for kernel, U, W, o in zip(
+            scaled.kernels, found.own, found.mixing, observed.T, strict=True
         ):
-            left = kernel.diagonal()[o].mean(dtype=np.float64) / size - (U**2).sum() / len(U)
+            left = kernel.diagonal()[o].mean() - (U**2).sum() / len(U)
             # x in (2) by an r x r system
             inner = U.T @ U + max(float(left), _LEAST) * np.eye(U.shape[1])
             coefs.append(found.shared[~o] @ W @ np.linalg.solve(inner, U.T))
-        return coefs
+        self._learned = LearnedCombinations.complete(scaled, coefs)
+        scaled.write(K)
+        self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
+        self._iterations.store(self, found.history)
+
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._scaled.complete_rows(K, observed, diag, self._learned.complete_rows)

@@ -84,7 +84,7 @@ def _pack(observed: Bools) -> Any:
     return np.where(observed, bits, np.uint64(0)).sum(axis=1, dtype=np.uint64)
 
 
-class Gaussian(NamedTuple):
+class NormalWithMissing(NamedTuple):
     """Mean (m,) and covariance (m, m)."""
 
     mean: Floats
@@ -92,7 +92,7 @@ class Gaussian(NamedTuple):
 
     def complete(self, X: Floats, patterns: Patterns) -> Floats:
         """Return the conditional means (N, m) given the observed entries of X (N, m)."""
-        from kernelquilt.completion.literature.compiled import innovations
+        from kernelquilt.completion.literature.compiled_normal import innovations
 
         a = np.empty((len(patterns.order), X.shape[1]))
         innovations(X[patterns.order], *patterns[1:], self.mean, self.covariance, a)
@@ -101,15 +101,15 @@ class Gaussian(NamedTuple):
         return means
 
 
-def fit_gaussian(
+def fit_normal(
     X: Floats,
     patterns: Patterns,
     *,
     ridge: float,
     tol: float,
     max_iter: int,
-    on_step: Callable[[float, float], None],
-) -> Gaussian:
+    record: Callable[[float, float], None],
+) -> NormalWithMissing:
     """Maximise (1) from mean 0 and covariance I.
 
     Parameters
@@ -118,25 +118,21 @@ def fit_gaussian(
         Ordered as `patterns.order`, with something observed of each vector. Of moderate scale,
         because of the start and the ridge. Missing entries may hold anything.
     patterns : Patterns
-    ridge : float
-        See (1).
-    tol : float
-        Increase of (1) by a plain step at which to stop.
-    max_iter : int
-        Cap on the iterations.
-    on_step : callable
+    ridge, tol, max_iter
+        As in `solve_em_fill`; see (1).
+    record : callable
         Called in every iteration with the value of (1) and its increase by a plain step.
 
     Returns
     -------
-    Gaussian
+    NormalWithMissing
     """
     m = X.shape[1]
-    current, reach = Gaussian(np.zeros(m), np.eye(m)), 1.0
+    current, reach = NormalWithMissing(np.zeros(m), np.eye(m)), 1.0
     for _ in range(max_iter):
         before, first = _em_step(X, patterns, current, ridge)
         value, second = _em_step(X, patterns, first, ridge)
-        on_step(value, value - before)
+        record(value, value - before)
         if value - before <= tol:
             return second
         trial, stretch = _extrapolate(current, first, second, reach)
@@ -151,9 +147,11 @@ def fit_gaussian(
     return current
 
 
-def _em_step(X: Floats, patterns: Patterns, at: Gaussian, ridge: float) -> tuple[float, Gaussian]:
+def _em_step(
+    X: Floats, patterns: Patterns, at: NormalWithMissing, ridge: float
+) -> tuple[float, NormalWithMissing]:
     """Return the value of (1) and the Gaussian of (2)."""
-    from kernelquilt.completion.literature.compiled import accumulate
+    from kernelquilt.completion.literature.compiled_normal import accumulate
 
     N, m = X.shape
     S = at.covariance
@@ -162,12 +160,12 @@ def _em_step(X: Floats, patterns: Patterns, at: Gaussian, ridge: float) -> tuple
     shift = S @ total / N
     new = S + S @ (outer - inverse) @ S / N - np.outer(shift, shift) + ridge * np.eye(m)
     penalty = ridge * np.trace(np.linalg.inv(S))
-    return -0.5 * (value / N + penalty), Gaussian(at.mean + shift, (new + new.T) / 2)
+    return -0.5 * (value / N + penalty), NormalWithMissing(at.mean + shift, (new + new.T) / 2)
 
 
 def _extrapolate(
-    start: Gaussian, first: Gaussian, second: Gaussian, reach: float
-) -> tuple[Gaussian, float]:
+    start: NormalWithMissing, first: NormalWithMissing, second: NormalWithMissing, reach: float
+) -> tuple[NormalWithMissing, float]:
     """Follow two steps further, `stretch` times, which is returned and at most `reach`."""
     m = len(start.mean)
     x0, x1, x2 = (
@@ -179,4 +177,4 @@ def _extrapolate(
     stretch = float(np.clip(ratio, 1.0, reach))
     x = x0 + 2 * stretch * step + stretch**2 * bend
     L = x[m:].reshape(m, m)
-    return Gaussian(x[:m], L @ L.T), stretch
+    return NormalWithMissing(x[:m], L @ L.T), stretch

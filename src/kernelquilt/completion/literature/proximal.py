@@ -5,10 +5,10 @@
     prox(A)_i = max(0, 1 - threshold / |a_i|) a_i    (a scalar factor for each row a_i).
 
 Rows of the minimiser of a smooth function plus the norm are exactly zero where the gradient of the
-smooth function by the row is short enough, but no smooth method finds them. So `finish` takes the
-end of one, drops short rows as long as that lowers the objective, and takes proximal gradient
-steps, accelerated and restarted whenever the objective would rise (Beck and Teboulle, SIAM J.
-Imaging Sci. 2009; O'Donoghue and Candes, Found. Comput. Math. 2015).
+smooth function by the row is short enough, but no smooth method finds them. So `ProximalDescent`
+takes the end of one, drops short rows as long as that lowers the objective, and takes proximal
+gradient steps, accelerated and restarted whenever the objective would rise (Beck and Teboulle, SIAM
+J. Imaging Sci. 2009; O'Donoghue and Candes, Found. Comput. Math. 2015).
 """
 
 from collections.abc import Callable, Sequence

@@ -32,7 +32,6 @@ and the rest as in `kernelquilt.completion.combination`.
 | S | ``between`` |
 """
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -40,10 +39,14 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.combination import Combination
-from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
-from kernelquilt.completion.literature.learned import LearnedCompleter
-from kernelquilt.completion.transfer_regression import solve_transfer
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
+from kernelquilt.completion.literature.learned_coefficients import (
+    LearnedCombinations,
+    undetermined_pairs,
+)
+from kernelquilt.completion.scaled_kernels import ScaledKernels
+from kernelquilt.completion.transfer_regression import transferred
 from kernelquilt.core.weights.small_qp import simplex_least_squares
 
 _ROUND = 10  # steps between updates of S, and over which progress is averaged
@@ -79,7 +82,7 @@ def solve_sdp(
     sizes: Floats | None = None,
     tol: float = 1e-8,
     max_iter: int = 2000,
-    on_step: Callable[[int, CompletionStep], None] | None = None,
+    on_step: OnStep = None,
 ) -> SDPKernels:
     """Solve (1), from the kernels of `TransferFill`.
 
@@ -109,13 +112,9 @@ def solve_sdp(
     SDPKernels
     """
     M = len(K)
-    transfer = solve_transfer(K, observed)
-    present = [np.ix_(o, o) for o in map(np.flatnonzero, observed.T)]
-    X = np.zeros(K.shape)
-    for m, (x, kernel, at, o) in enumerate(zip(X, K, present, observed.T, strict=True)):
-        x[at] = kernel[at] / (1.0 if sizes is None else sizes[m])
-        x[at] = (x[at] + x[at].T) / 2
-        Combination.complete(x, o, transfer.coefficients(K, observed, m)[0], None)
+    X = np.empty(K.shape)
+    for x, kernel in zip(X, transferred(K, observed, sizes), strict=True):
+        x[...] = kernel
     pairs = (observed[:, None] & observed).transpose(2, 0, 1)
     target = X * pairs
     S = _combinations(X) if between is None else np.asarray(between, dtype=np.float64)
@@ -133,7 +132,7 @@ def solve_sdp(
         half += E
         return value, half
 
-    history: list[CompletionStep] = []
+    history = History(on_step)
     # where everything can be fitted the value itself tends to zero
     least = max(_NEGLIGIBLE * float(np.vdot(target, target)), 1e-300)
     Q = coupling()
@@ -163,9 +162,7 @@ def solve_sdp(
         values = [*values[-_ROUND:], value]
         size = max(abs(value), least)
         decrease = (values[0] - value) / _ROUND / size if number >= _ROUND else np.inf
-        history.append(CompletionStep(value, decrease))
-        if on_step is not None:
-            on_step(number, history[-1])
+        history.record(value, decrease)
         if decrease <= tol:
             break
     return SDPKernels(X, S, tuple(history))
@@ -194,7 +191,7 @@ def _positive(X: Floats) -> Floats:
     return X
 
 
-class SDPCompletion(LearnedCompleter):
+class SDPCompletion(BaseCompleter):
     """Complete kernels so that each is close to a convex combination of the others.
 
     The method MKC_sdp of Bhadra, Kaski and Rousu, by accelerated projected gradient: it has one
@@ -243,10 +240,10 @@ class SDPCompletion(LearnedCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **IterativeCompleter._parameter_constraints,
+        **Iterations.constraints,
         "lam1": [Interval(Real, 0, np.inf, closed="left")],
     }
-    _distance_name = "mean relative decrease of the objective"
+    _iterations = Iterations("mean relative decrease of the objective")
 
     def __init__(
         self, lam1: float = 0.1, *, tol: float = 1e-8, max_iter: int = 2000, verbose: int = 0
@@ -256,20 +253,20 @@ class SDPCompletion(LearnedCompleter):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _learn(self, K: Kernel, observed: Bools, sizes: Floats) -> list[Floats]:
-        found = solve_sdp(
-            K,
-            observed,
-            lam1=self.lam1,
-            sizes=sizes,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=self._reporter(),
-        )
-        self._mix(found.between, observed)
-        self._store_history(found.history)
+    def _complete(self, K: Kernel, observed: Bools) -> None:
+        self._warn_little_known(observed)
+        self._scaled = scaled = ScaledKernels.of(K, observed)
+        options = self._iterations.options(self)
+        found = solve_sdp(scaled.kernels, observed, lam1=self.lam1, **options)
         coefs = []
         for X, present in zip(found.kernels, observed.T, strict=True):
             inner = X[np.ix_(present, present)] + _DELTA * np.eye(int(present.sum()))
             coefs.append(np.linalg.solve(inner, X[np.ix_(present, ~present)]).T)
-        return coefs
+        self._learned = LearnedCombinations.complete(scaled, coefs, found.between)
+        scaled.write(K)
+        self.between_weights_ = self._of_all_kernels(found.between)
+        self.undetermined_ = undetermined_pairs(self.training_rows_.observed)
+        self._iterations.store(self, found.history)
+
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._scaled.complete_rows(K, observed, diag, self._learned.complete_rows)

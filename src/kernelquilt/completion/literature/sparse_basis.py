@@ -10,13 +10,12 @@ with A_B = K_BB^-1 K_B; since the error is minimised over all A_B, starting from
 never larger (Theorem 1).
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from kernelquilt._typing import Floats, Indices, Kernel
-from kernelquilt.completion.completer import CompletionStep
+from kernelquilt.completion.iterations import CompletionStep, OnStep
 from kernelquilt.completion.literature.mkc.embedding import solve_embedding
 
 
@@ -50,7 +49,7 @@ def sparse_basis(
     basis: Indices | None = None,
     tol: float = 1e-6,
     max_iter: int = 2000,
-    on_step: Callable[[int, CompletionStep], None] | None = None,
+    on_step: OnStep = None,
 ) -> SparseBasis:
     """Choose basis samples and their weights by (1), or weights for given basis samples.
 

@@ -14,9 +14,9 @@ whose gradient is A - X on O with X = D_tau(Y). Gradient ascent on (2) is singul
 thresholding (Cai, Candes and Shen, SIAM J. Optim. 2010). It diverges for steps of 2 and more, which
 its usual step 1.2/p is for an observed fraction p below 0.6, and takes thousands of steps on
 kernels, whose singular values decay over many orders of magnitude; L-BFGS takes hundreds to the
-same X (see `kernelquilt.completion.literature.nuclear`). Singular values and vectors come from the
-n x n matrix Y Y', to which, as to A - X, each kernel contributes only the block K_oo of the samples
-o that it observes, and of this only the columns that matter in its eigenvectors.
+same X (see `kernelquilt.completion.literature.nuclear_norm`). Singular values and vectors come from
+the n x n matrix Y Y', to which, as to A - X, each kernel contributes only the block K_oo of the
+samples o that it observes, and of this only the columns that matter in its eigenvectors.
 
 From X = P Q_1' ... Q_M', |X|_* = (|P|^2 + |Q|^2) / 2 (that is, P = U sqrt(S), Q = V sqrt(S)), every
 sample x gets coordinates by ridge regression of its known similarities on the column factors,
@@ -43,7 +43,6 @@ training samples are.
 | g | ``coordinates`` |
 """
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -51,8 +50,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
-from kernelquilt.completion.literature.nuclear import NuclearDual
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.iterations import CompletionStep, History, Iterations, OnStep
+from kernelquilt.completion.linalg import solve_by_pattern
+from kernelquilt.completion.literature.nuclear_norm import NuclearDual
 
 
 class LowRank(NamedTuple):
@@ -82,7 +83,7 @@ def solve_svt(
     tau: float | None = None,
     tol: float = 1e-4,
     max_iter: int = 2000,
-    on_step: Callable[[int, CompletionStep], None] | None = None,
+    on_step: OnStep = None,
 ) -> LowRank:
     """Solve (1), the nuclear norm problem on the kernels side by side.
 
@@ -111,12 +112,10 @@ def solve_svt(
     fraction = sum(block.size for block in known) / K.size
     tau = tau or norm / np.sqrt(fraction) or 1.0
     spectra = [np.linalg.eigh(block / tau) for block in known]
-    history: list[CompletionStep] = []
+    history = History(on_step)
 
     def record(value: float, residual: float) -> None:
-        history.append(CompletionStep(tau**2 * value, residual))
-        if on_step is not None:
-            on_step(len(history), history[-1])
+        history.record(tau**2 * value, residual)
 
     dual = NuclearDual(spectra, present, len(observed), tol / 2)
     duals, threshold = dual.target, 0.0  # X = A, if that is known or 0
@@ -129,7 +128,7 @@ def solve_svt(
     return LowRank(scale * rows, scale * columns, tau, tuple(history))
 
 
-class SVTFill(IterativeCompleter):
+class SVTFill(BaseCompleter):
     """Fill absent kernels from a low-rank approximation of all kernels side by side.
 
     Use it when samples that are similar in the kernels they share are similar in the others. The
@@ -179,11 +178,10 @@ class SVTFill(IterativeCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **IterativeCompleter._parameter_constraints,
+        **Iterations.constraints,
         "tau": [Interval(Real, 0, np.inf, closed="neither"), StrOptions({"auto"})],
     }
-    _distance_name = "relative residual"
-    _remedy = "raise max_iter or tol, or lower tau"
+    _iterations = Iterations("relative residual", "raise max_iter or tol, or lower tau")
 
     def __init__(
         self,
@@ -199,14 +197,8 @@ class SVTFill(IterativeCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
-        found = solve_svt(
-            K,
-            observed,
-            tau=None if isinstance(self.tau, str) else self.tau,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=self._reporter(),
-        )
+        tau = None if isinstance(self.tau, str) else self.tau
+        found = solve_svt(K, observed, tau=tau, **self._iterations.options(self))
         self.tau_, self.rank_ = found.tau, found.rows.shape[1]
         self._columns = found.columns
         self._ridge = self.tol * (found.rows**2).sum(axis=0).max(initial=0.0) * np.eye(self.rank_)
@@ -217,7 +209,7 @@ class SVTFill(IterativeCompleter):
         self._mixed = np.array([k @ mix for k, mix in zip(K, self._mixing, strict=True)])
         self._training_coordinates = self._coordinates(K, observed)
         self._complete_rows(K, observed, None)
-        self._store_history(found.history)
+        self._iterations.store(self, found.history)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
         coordinates, training = self._coordinates(K, observed), self._training_coordinates
@@ -235,14 +227,8 @@ class SVTFill(IterativeCompleter):
         return found
 
     def _coordinates(self, K: Kernel, observed: Bools) -> Floats:
-        """Return the coordinates g (n_rows, r) of rows, by pattern of observed kernels."""
+        """Return the coordinates g (n_rows, r) of rows."""
         known = np.zeros((len(observed), self.rank_))
         for kernel, Q in zip(K, self._columns, strict=True):
             known += kernel @ Q
-        coordinates = np.empty_like(known)
-        patterns, which = np.unique(observed, axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            normal = self._normal[pattern].sum(axis=0) + self._ridge
-            chosen = which.ravel() == number
-            coordinates[chosen] = np.linalg.solve(normal, known[chosen].T).T
-        return coordinates
+        return solve_by_pattern(self._normal, observed, known, self._ridge)

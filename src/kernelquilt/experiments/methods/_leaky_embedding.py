@@ -14,16 +14,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelquilt._typing import Array, Bools, Floats
-from kernelquilt.completion.literature.mkc.descent import minimise
+from kernelquilt.completion.literature.mkc.descent import minimise_embedding
 from kernelquilt.completion.literature.mkc.objectives import (
-    ApproximationProblem,
-    EmbeddingProblem,
-    HeterogeneousProblem,
+    ApproximationObjective,
+    EmbeddingObjective,
+    HeterogeneousObjective,
 )
 from kernelquilt.data.stack import KernelStack
 
 
-class _Leaky(EmbeddingProblem):
+class _Leaky(EmbeddingObjective):
     """An objective with that term; the kernels hold what should be absent."""
 
     def __init__(self, K: Array, observed: Bools, lam1: float) -> None:
@@ -45,11 +45,11 @@ class _Leaky(EmbeddingProblem):
         return value
 
 
-class _LeakyWeights(_Leaky, HeterogeneousProblem):
+class _LeakyWeights(_Leaky, HeterogeneousObjective):
     """The objective of ht; views are compared in the rows that a view has."""
 
 
-class _LeakyKernels(_Leaky, ApproximationProblem):
+class _LeakyKernels(_Leaky, ApproximationObjective):
     """The objective of app."""
 
 
@@ -89,7 +89,7 @@ class LeakyEmbedding(BaseEstimator):
         problem = _PROBLEMS[self.coupling](K, observed, self.lam1)
         x = problem.pack([np.eye(len(observed))[b] for b in problem.basis])
         decreases: list[float] = []
-        minimise(
+        minimise_embedding(
             problem, x, self.lam2, tol=self.tol, max_iter=self.max_iter,
             record=lambda _, decrease: decreases.append(decrease),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from sklearn.model_selection import ParameterGrid
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.literature.auxiliary_em import AuxiliaryEMCompletion
 from kernelquilt.completion.literature.latent_factor import LatentFactorCompletion
-from kernelquilt.completion.literature.mkc.classes import (
+from kernelquilt.completion.literature.mkc.estimators import (
     ApproximationCompletion,
     EmbeddingCompletion,
 )

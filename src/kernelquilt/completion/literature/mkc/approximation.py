@@ -7,79 +7,82 @@ With coefficients w_t of every training sample t over the samples v that have th
 and k(x, t) = sum_i w_ti k(x, x_i) for a new sample x that has the kernel.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import Keys, shared_remainder
+from kernelquilt._typing import Bools, Floats
+from kernelquilt.completion.combination import shortened
+from kernelquilt.completion.linalg import block
+from kernelquilt.completion.literature.learned_coefficients import transfer_of
+from kernelquilt.completion.scaled_kernels import ScaledKernels, training_places
+from kernelquilt.completion.transfer_regression import Transfer
 
 
-@dataclass(frozen=True)
-class Approximation:
-    """How one kernel was approximated.
+class Approximations(NamedTuple):
+    """How all kernels were approximated, and how rows are.
 
     Attributes
     ----------
-    present : ndarray of bool of shape (n,)
-        The n_v training samples that have the kernel.
-    coef : ndarray of shape (n, n_v)
+    coefs : list of M ndarrays of shape (n, n_v)
         W, shortened where a diagonal of 1 asks for it.
-    known : ndarray of shape (n_v, n_v)
+    known : list of M ndarrays of shape (n_v, n_v)
         K_vv.
-    whole : ndarray of shape (n, n)
-        The approximate kernel of the training samples.
-    unit : bool
-        Whether its diagonal is 1.
+    scaled : ScaledKernels
+    transfer : Transfer
+        For new samples.
     """
 
-    present: Bools
-    coef: Floats
-    known: Floats
-    whole: Kernel
-    unit: bool
+    coefs: list[Floats]
+    known: list[Floats]
+    scaled: ScaledKernels
+    transfer: Transfer
 
     @classmethod
     def complete(
-        cls, kernel: Kernel, present: Bools, coef: Floats, keys: Keys | None
-    ) -> "Approximation":
-        """Approximate a training kernel (n, n) in place, with diagonal 1 if there are keys."""
-        known = kernel[np.ix_(present, present)].astype(np.float64)
-        inner = coef @ known @ coef.T
-        if keys is not None:
-            lengths = np.sqrt(np.maximum(inner.diagonal(), 1.0))
-            coef = coef / lengths[:, None]
-            inner /= lengths[:, None] * lengths
-            remainder = np.sqrt(np.maximum(1.0 - inner.diagonal(), 0.0))
-            inner += shared_remainder(keys, keys, remainder)
-            np.fill_diagonal(inner, 1.0)
-        kernel[...] = (inner + inner.T) / 2
-        return cls(present, coef, known, kernel.copy(), keys is not None)
-
-    def complete_rows(
-        self, kernel: Kernel, present: Bools, coef: Floats, trained: Indices
-    ) -> Floats:
-        """Complete rows (n_rows, n) in place; return the diagonal of those that lack the kernel.
+        cls, scaled: ScaledKernels, coefs: list[Floats], between: Floats | None = None
+    ) -> "Approximations":
+        """Approximate training kernels in place.
 
         Parameters
         ----------
-        kernel : ndarray of shape (n_rows, n)
-        present : ndarray of bool of shape (n_rows,)
-            Which rows have the kernel.
-        coef : ndarray of shape (n_absent_rows, n_v)
-            Coefficients of the others.
-        trained : ndarray of int of shape (n_rows,)
-            Which training sample each row equals, -1 for none.
+        scaled, between
+            As in `LearnedCombinations`.
+        coefs : list of M ndarrays of shape (n, n_v)
+            W.
         """
-        kernel[present] = kernel[np.ix_(present, self.present)] @ self.coef.T
-        half = coef @ self.known
-        diag = (half * coef).sum(axis=1)
-        if self.unit:
-            half /= np.sqrt(np.maximum(diag, 1.0))[:, None]
-            diag[:] = 1.0
-        kernel[~present] = half @ self.coef.T
-        same = trained >= 0
-        kernel[same] = self.whole[trained[same]]
-        twins = trained[~present]
-        diag[twins >= 0] = self.whole.diagonal()[twins[twins >= 0]]
-        return np.asarray(diag)
+        assert scaled.keys is not None
+        first = training_places(scaled.keys, scaled.keys)
+        alike = np.equal.outer(first, first).astype(np.float64)
+        transfer = transfer_of(scaled, between)
+        used, known = [], []
+        for kernel, v, coef, unit in zip(
+            scaled.kernels, scaled.observed.T, coefs, scaled.unit, strict=True
+        ):
+            W = coef[first]
+            known.append(block(kernel, v, v))
+            inner = W @ known[-1] @ W.T
+            if unit:
+                lengths, spread = shortened(inner.diagonal(), alike, 0.0)
+                W = W / lengths[:, None]
+                inner = inner / (lengths[:, None] * lengths) + spread[:, None] * alike * spread
+                np.fill_diagonal(inner, 1.0)
+            kernel[...] = (inner + inner.T) / 2
+            used.append(W)
+        return cls(used, known, scaled, transfer)
+
+    def complete_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
+        """Complete rows and their diagonal in place, as in `ScaledKernels.complete_rows`."""
+        new = [self.transfer.coefficients(rows, observed, m)[0] for m in range(len(Z))]
+        for m, (W, known, coef, unit) in enumerate(
+            zip(self.coefs, self.known, new, self.scaled.unit, strict=True)
+        ):
+            present, v = observed[:, m], self.scaled.observed[:, m]
+            half = coef @ known
+            norms = (half * coef).sum(axis=1)
+            if unit:
+                half /= np.sqrt(np.maximum(norms, 1.0))[:, None]
+                norms[:] = 1.0
+            rows[m, present] = block(rows[m], present, v) @ W.T
+            rows[m, ~present] = half @ W.T
+            own[m, ~present] = norms

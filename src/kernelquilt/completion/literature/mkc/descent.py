@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.completion.literature.mkc.objectives import EmbeddingProblem
+from kernelquilt.completion.literature.mkc.objectives import EmbeddingObjective
 from kernelquilt.completion.literature.proximal import ProximalDescent, add_smoothed_norm
 from kernelquilt.core.lbfgs import LBFGS, SINGLE, Evaluate
 
@@ -29,8 +29,8 @@ N_PAIRS = 6
 N_PAIRS_LARGE = 2  # of vectors that are kept in single precision, to save memory
 
 
-def minimise(
-    problem: EmbeddingProblem,
+def minimise_embedding(
+    objective: EmbeddingObjective,
     x: Floats,
     lam2: float,
     *,
@@ -42,58 +42,54 @@ def minimise(
 
     Parameters
     ----------
-    problem : EmbeddingProblem
+    objective : EmbeddingObjective
         Its `mixing` is left at the S found.
     x : ndarray
-        The weights A to start from, packed by `problem`; left at those found.
-    lam2 : float
-        Weight of the l2,1 norm.
-    tol : float
-        Mean decrease of the objective by one iteration at which to stop, relative to the
-        objective, or to 1e-4 of what it is for A = 0 where the objective itself vanishes.
-    max_iter : int
-        Cap on the iterations of L-BFGS; at most 50 proximal steps follow.
+        The weights A to start from, packed by `objective`; left at those found.
+    lam2, tol, max_iter
+        As in `solve_embedding`. Where the objective itself vanishes, its decrease is relative to
+        1e-4 of what it is for A = 0.
     record : callable
         Called with the objective and its mean relative decrease over the last ten iterations,
         inf before there are ten, after every iteration.
     """
-    problem.mix(x)
-    least = LEAST * problem.value_of_nothing
+    objective.mix(x)
+    least = LEAST * objective.value_of_nothing
     left = max_iter
     smoothing, rows = SMOOTHING, None
     while True:
         n_pairs = N_PAIRS_LARGE if len(x) >= SINGLE else N_PAIRS
-        evaluate, precondition = _penalised(problem, lam2, smoothing, rows)
+        evaluate, precondition = _penalised(objective, lam2, smoothing, rows)
         descent = LBFGS(evaluate, x, n_pairs, precondition)
-        used, _ = _descend(descent, problem, tol, left, least, record)
+        used, _ = _descend(descent, objective, tol, left, least, record)
         del descent  # and its memory
         if lam2 == 0:
             return
         left -= used
-        exact = ProximalDescent(problem.evaluate, problem.split, x, lam2)
+        exact = ProximalDescent(objective.evaluate, objective.split, x, lam2)
         exact.drop_short_rows()
-        _, converged = _descend(exact, problem, tol, EXACT_STEPS, least, record)
+        _, converged = _descend(exact, objective, tol, EXACT_STEPS, least, record)
         del exact
         if converged or left <= 0:
             return
-        smoothing, rows = 0.0, [np.asarray(A.any(axis=1)) for A in problem.split(x)]
+        smoothing, rows = 0.0, [np.asarray(A.any(axis=1)) for A in objective.split(x)]
 
 
 def _penalised(
-    problem: EmbeddingProblem, lam2: float, smoothing: float, rows: list[Bools] | None
+    objective: EmbeddingObjective, lam2: float, smoothing: float, rows: list[Bools] | None
 ) -> tuple[Evaluate, Callable[[Floats], None]]:
     """Return the objective and the preconditioner, both for some rows only if these are given."""
-    precondition = problem.preconditioner(lam2)
+    precondition = objective.preconditioner(lam2)
 
     def only_rows(x: Floats) -> None:
         if rows is not None:
-            for A, kept in zip(problem.split(x), rows, strict=True):
+            for A, kept in zip(objective.split(x), rows, strict=True):
                 A[~kept] = 0.0
 
     def evaluate(x: Floats, gradient: Floats) -> float:
-        value = problem.evaluate(x, gradient)
+        value = objective.evaluate(x, gradient)
         if lam2 > 0:
-            for A, g in zip(problem.split(x), problem.split(gradient), strict=True):
+            for A, g in zip(objective.split(x), objective.split(gradient), strict=True):
                 value += add_smoothed_norm(A, g, lam2, smoothing)
         only_rows(gradient)
         return value
@@ -107,7 +103,7 @@ def _penalised(
 
 def _descend(
     descent: LBFGS | ProximalDescent,
-    problem: EmbeddingProblem,
+    objective: EmbeddingObjective,
     tol: float,
     n_steps: int,
     least: float,
@@ -118,7 +114,7 @@ def _descend(
     for number in range(1, n_steps + 1):
         moved = descent.step()
         if number % ROUND == 0 or not moved:
-            problem.mix(descent.x)
+            objective.mix(descent.x)
             descent.evaluate()
         values = [*values[-ROUND:], descent.value]
         size = max(descent.value, least) or 1.0

@@ -1,30 +1,21 @@
-"""Solving the problems of `kernelquilt.completion.literature.mkc.classes`, numbered as there."""
+"""Solving the problems of `kernelquilt.completion.literature.mkc.estimators`, numbered as there."""
 
-from abc import abstractmethod
-from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.completion.combination import row_keys, training_places
-from kernelquilt.completion.completer import CompletionStep, IterativeCompleter
-from kernelquilt.completion.literature.learned import LearnedCompleter
-from kernelquilt.completion.literature.mkc.approximation import Approximation
-from kernelquilt.completion.literature.mkc.descent import minimise
+from kernelquilt.completion.iterations import CompletionStep, History, OnStep
+from kernelquilt.completion.literature.mkc.descent import minimise_embedding
 from kernelquilt.completion.literature.mkc.objectives import (
-    ApproximationProblem,
-    EmbeddingProblem,
-    HeterogeneousProblem,
-    HomogeneousProblem,
+    ApproximationObjective,
+    EmbeddingObjective,
+    HeterogeneousObjective,
+    HomogeneousObjective,
 )
 from kernelquilt.completion.literature.mkc.start import own_start, shared_start
 from kernelquilt.completion.transfer_regression import solve_transfer
-
-OnStep = Callable[[int, CompletionStep], None] | None
 
 
 class Embedding(NamedTuple):
@@ -122,13 +113,13 @@ def solve_embedding(
     basis = [np.flatnonzero(column) for column in observed.T] if basis is None else basis
     sizes = np.ones(len(K)) if sizes is None else sizes
     frozen = None if self_weights else np.asarray(~observed.all(axis=1))
-    problem: EmbeddingProblem
+    objective: EmbeddingObjective
     if coupling == "shared":
-        problem = HomogeneousProblem(K, observed, basis, 0.0, frozen, sizes)
+        objective = HomogeneousObjective(K, observed, basis, 0.0, frozen, sizes)
     elif coupling == "kernels":
-        problem = ApproximationProblem(K, observed, basis, lam1, frozen, sizes)
+        objective = ApproximationObjective(K, observed, basis, lam1, frozen, sizes)
     else:
-        problem = HeterogeneousProblem(
+        objective = HeterogeneousObjective(
             K, observed, basis, lam1, frozen, sizes, all_rows=between == "all"
         )
     if isinstance(start, str):
@@ -137,87 +128,12 @@ def solve_embedding(
             start = [shared_start(K, observed, basis, sizes, **how)]
         else:
             start = own_start(K, observed, basis, solve_transfer(K, observed), **how)
-    x = problem.pack(start)
+    x = objective.pack(start)
     del start
-    history: list[CompletionStep] = []
-
-    def record(value: float, decrease: float) -> None:
-        history.append(CompletionStep(value, decrease))
-        if on_step is not None:
-            on_step(len(history), history[-1])
-
-    minimise(problem, x, lam2, tol=tol, max_iter=max_iter, record=record)
-    weights = problem.split(x)
+    history = History(on_step)
+    minimise_embedding(objective, x, lam2, tol=tol, max_iter=max_iter, record=history.record)
+    weights = objective.split(x)
     if coupling == "shared":
-        rows = problem.blocks[0]
+        rows = objective.blocks[0]
         weights = [weights[0][np.searchsorted(rows, b)] for b in basis]
-    return Embedding(tuple(weights), tuple(basis), problem.mixing, tuple(history))
-
-
-class EmbeddingCompleter(LearnedCompleter):
-    """Base of the completers that minimise such objectives."""
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **IterativeCompleter._parameter_constraints,
-        "lam1": [Interval(Real, 0, np.inf, closed="left")],
-        "lam2": [Interval(Real, 0, np.inf, closed="left")],
-        "n_basis": [Interval(Integral, 1, None, closed="left"), None],
-        "init": [StrOptions({"transfer", "identity", "random"})],
-        "self_weights": ["boolean"],
-        "exact_observed": ["boolean"],
-        "random_state": ["random_state"],
-    }
-    _distance_name = "mean relative decrease of the objective"
-    _remedy = (
-        "raise max_iter or tol; a lower objective need not be a better completion, and stopping "
-        "early is a choice that CompletionSearchCV can make"
-    )
-
-    @abstractmethod
-    def _solve(
-        self, K: Kernel, observed: Bools, sizes: Floats, rng: np.random.RandomState
-    ) -> Embedding:
-        """Return the embedding of kernels (M, n, n) in units of `sizes` (M,)."""
-
-    def _learn(self, K: Kernel, observed: Bools, sizes: Floats) -> list[Floats]:
-        found = self._solve(K, observed, sizes, check_random_state(self.random_state))
-        self._mix(found.between, observed)
-        known = np.flatnonzero(self.training_rows_.observed.any(axis=1))
-        selected = iter(found.selected)
-        self.basis_ = [
-            known[next(selected)] if seen else np.empty(0, dtype=np.intp)
-            for seen in np.asarray(self.training_rows_.observed.any(axis=0))
-        ]
-        self._store_history(found.history)
-        columns = self._predictor(found)
-        return [
-            columns(m, ~present if self.exact_observed else np.ones_like(present), present)
-            for m, present in enumerate(observed.T)
-        ]
-
-    def _predictor(self, found: Embedding) -> Callable[[int, Bools, Bools], Floats]:
-        return found.columns
-
-    def _combine(self, K: Kernel, observed: Bools, coefs: list[Floats]) -> None:
-        self._approximations: list[Approximation] = []
-        if self.exact_observed:
-            super()._combine(K, observed, coefs)
-            return
-        for kernel, present, coef, unit in zip(K, observed.T, coefs, self._unit, strict=True):
-            keys = self._keys if unit else None
-            alike = coef[training_places(self._keys, self._keys)]
-            self._approximations.append(Approximation.complete(kernel, present, alike, keys))
-
-    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        if self.exact_observed:
-            return super()._complete_rows(K, observed, diag)
-        trained = training_places(row_keys(K, observed), self._keys)
-        own = np.ones((len(K), len(observed))) if diag is None else diag.copy()
-        nobody = np.full(len(observed), -1)
-        coefs = [self._new_coefficients(K, observed, m, nobody) for m in range(len(K))]
-        for m, (approximation, coef) in enumerate(zip(self._approximations, coefs, strict=True)):
-            absent = ~observed[:, m]
-            own[m, absent] = approximation.complete_rows(K[m], ~absent, coef, trained)
-            same = trained >= 0
-            own[m, same] = approximation.whole.diagonal()[trained[same]]
-        return None if diag is None and not self._unit.all() else own
+    return Embedding(tuple(weights), tuple(basis), objective.mixing, tuple(history))

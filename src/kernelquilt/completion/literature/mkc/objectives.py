@@ -43,22 +43,15 @@ def factor(K: Floats) -> Floats:
     return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
 
 
-class EmbeddingProblem:
-    """What the three problems share: the layout of A in one vector, and the kernels.
+class EmbeddingObjective:
+    """What the three objectives share: the layout of A in one vector, and the kernels.
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Symmetric and positive semi-definite on the observed samples; nothing else is used.
-    observed : ndarray of bool of shape (n, M)
-    basis : list of M increasing index arrays
-        The basis B_m of each view, among its observed samples.
-    lam1 : float
-        Weight of the coupling.
+    K, observed, basis, lam1, sizes
+        As in `solve_embedding`.
     frozen : ndarray of bool of shape (n,), default=None
         Samples that may have no weight in themselves.
-    sizes : ndarray of shape (M,), default=None
-        Units in which the kernels are taken, by default 1.
 
     Attributes
     ----------
@@ -191,13 +184,13 @@ class EmbeddingProblem:
         return float(np.vdot(E, E)), 4 * (L @ (P @ E))
 
 
-class HeterogeneousProblem(EmbeddingProblem):
+class HeterogeneousObjective(EmbeddingObjective):
     """Own weights for each view, similar to those of the others.
 
     Parameters
     ----------
     K, observed, basis, lam1, frozen, sizes
-        As in `EmbeddingProblem`.
+        As in `EmbeddingObjective`.
     all_rows : bool, default=False
         Whether the views are compared in all rows rather than in those that a view observes.
     """
@@ -252,9 +245,7 @@ class HeterogeneousProblem(EmbeddingProblem):
         return list(grams)
 
     def _by_rows(
-        self,
-        A: list[Floats],
-        use: Callable[[slice, Floats, list[tuple[slice, Indices]]], None],
+        self, A: list[Floats], use: Callable[[slice, Floats, list[tuple[slice, Indices]]], None]
     ) -> None:
         """Call `use` with some rows of all views (M, c, n), and where they are in the blocks."""
         size = max(1, ENTRIES // (len(A) * self.n))
@@ -270,7 +261,7 @@ class HeterogeneousProblem(EmbeddingProblem):
             use(rows, T, places)
 
 
-class ApproximationProblem(EmbeddingProblem):
+class ApproximationObjective(EmbeddingObjective):
     """Own weights for each view, with similar approximate kernels."""
 
     def _evaluate(self, A: list[Floats], gradient: list[Floats]) -> float:
@@ -314,7 +305,7 @@ class ApproximationProblem(EmbeddingProblem):
         return Khat
 
 
-class HomogeneousProblem(EmbeddingProblem):
+class HomogeneousObjective(EmbeddingObjective):
     """The same weights for all views."""
 
     @property

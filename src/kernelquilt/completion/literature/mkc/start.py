@@ -57,13 +57,10 @@ def own_start(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-    observed : ndarray of bool of shape (n, M)
-    basis : list of M increasing index arrays
+    K, observed, basis, self_weights
+        As in `solve_embedding`.
     transfer : Transfer
     init : {"transfer", "identity", "random"}
-    self_weights : bool
-        Whether samples with an absent view may have weight in themselves.
     rng : RandomState
     """
     starts = []
@@ -110,10 +107,8 @@ def shared_start(
 
     Parameters
     ----------
-    K, observed, basis, init, self_weights, rng
-        As in `own_start`.
-    sizes : ndarray of shape (M,)
-        Units in which the kernels are added.
+    K, observed, basis, sizes, init, self_weights, rng
+        As in `own_start` and `solve_embedding`.
     """
     rows, n = np.unique(np.concatenate(basis)), len(observed)
     start = np.zeros((len(rows), n))

@@ -62,10 +62,8 @@ class NuclearDual:
 
         Parameters
         ----------
-        tol : float
-            Residual on the known rows, relative to their norm, at which to stop.
-        max_iter : int
-            Cap on the iterations.
+        tol, max_iter
+            As in `solve_svt`.
         record : callable
             Called with the value of (2) and the residual after every iteration, at least once.
         """

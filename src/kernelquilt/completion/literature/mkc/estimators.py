@@ -34,24 +34,81 @@ K but a few of its rows, and is at least as close as that of Nystroem on the sam
 | S | ``between`` |
 """
 
-from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.completion.literature.mkc.embedding import (
-    Embedding,
-    EmbeddingCompleter,
-    solve_embedding,
+from kernelquilt.completion.completer import BaseCompleter
+from kernelquilt.completion.iterations import Iterations
+from kernelquilt.completion.literature.learned_coefficients import (
+    LearnedCombinations,
+    undetermined_pairs,
 )
+from kernelquilt.completion.literature.mkc.approximation import Approximations
+from kernelquilt.completion.literature.mkc.embedding import solve_embedding
 from kernelquilt.completion.literature.mkc.start import draw_basis
+from kernelquilt.completion.scaled_kernels import ScaledKernels
 
 __all__ = ["ApproximationCompletion", "EmbeddingCompletion", "solve_embedding"]
 
+_ITERATIONS = Iterations(
+    "mean relative decrease of the objective",
+    "raise max_iter or tol; a lower objective need not be a better completion, and stopping early "
+    "is a choice that CompletionSearchCV can make",
+)
+_CONSTRAINTS: dict[str, Any] = {
+    **Iterations.constraints,
+    "lam1": [Interval(Real, 0, np.inf, closed="left")],
+    "lam2": [Interval(Real, 0, np.inf, closed="left")],
+    "n_basis": [Interval(Integral, 1, None, closed="left"), None],
+    "init": [StrOptions({"transfer", "identity", "random"})],
+    "self_weights": ["boolean"],
+    "exact_observed": ["boolean"],
+    "random_state": ["random_state"],
+}
 
-class EmbeddingCompletion(EmbeddingCompleter):
+
+def _complete(
+    completer: Any, K: Kernel, observed: Bools, n_basis: int | None, mixed: bool, **problem: Any
+) -> None:
+    """Complete training kernels as in `BaseCompleter`, by `solve_embedding` with these options."""
+    completer._warn_little_known(observed)
+    rng = check_random_state(completer.random_state)
+    completer._scaled = scaled = ScaledKernels.of(K, observed, exact=completer.exact_observed)
+    found = solve_embedding(
+        scaled.kernels,
+        observed,
+        lam1=completer.lam1,
+        self_weights=completer.self_weights,
+        basis=draw_basis(observed, n_basis, rng),
+        start=completer.init,
+        random_state=rng,
+        **problem,
+        **_ITERATIONS.options(completer),
+    )
+    columns = found.mixed_columns if mixed else found.columns
+    coefs = [
+        columns(m, ~present if scaled.exact else np.ones_like(present), present)
+        for m, present in enumerate(observed.T)
+    ]
+    kind = LearnedCombinations if scaled.exact else Approximations
+    completer._embedded = kind.complete(scaled, coefs, found.between)
+    scaled.write(K)
+    training = completer.training_rows_.observed
+    known, seen = np.flatnonzero(training.any(axis=1)), np.flatnonzero(training.any(axis=0))
+    completer.basis_ = [np.empty(0, dtype=np.intp) for _ in range(training.shape[1])]
+    for m, selected in zip(seen, found.selected, strict=True):
+        completer.basis_[m] = known[selected]
+    completer.between_weights_ = completer._of_all_kernels(found.between)
+    completer.undetermined_ = undetermined_pairs(training)
+    _ITERATIONS.store(completer, found.history)
+
+
+class EmbeddingCompletion(BaseCompleter):
     """Learn each view's weights of basis samples so that the views agree in them.
 
     The methods MKC_embd(ht), MKC_embd(hm) and MKC_rnd of Bhadra, Kaski and Rousu, for comparison
@@ -127,7 +184,7 @@ class EmbeddingCompletion(EmbeddingCompleter):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **EmbeddingCompleter._parameter_constraints,
+        **_CONSTRAINTS,
         "sharing": [StrOptions({"heterogeneous", "homogeneous"})],
         "basis": [StrOptions({"learned", "random"})],
         "between": [StrOptions({"observed", "all"})],
@@ -167,39 +224,29 @@ class EmbeddingCompletion(EmbeddingCompleter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(
-        self, K: Kernel, observed: Bools, sizes: Floats, rng: np.random.RandomState
-    ) -> Embedding:
+    def _complete(self, K: Kernel, observed: Bools) -> None:
         if self.sharing == "homogeneous" and self.predict == "between":
             raise ValueError(
                 f"predict='between' mixes the weights of the {len(K)} kernels, but with "
                 "sharing='homogeneous' all have the same; use predict='within'"
             )
-        n_basis = self.n_basis
-        if self.basis == "random" and n_basis is None:
-            n_basis = -(-len(observed) // 2)
-        return solve_embedding(
+        drawn = self.basis == "random"
+        _complete(
+            self,
             K,
             observed,
-            lam1=self.lam1,
-            lam2=0.0 if self.basis == "random" else self.lam2,
+            -(-len(observed) // 2) if drawn and self.n_basis is None else self.n_basis,
+            mixed=self.predict == "between",
+            lam2=0.0 if drawn else self.lam2,
             coupling="shared" if self.sharing == "homogeneous" else "weights",
             between=self.between,
-            self_weights=self.self_weights,
-            basis=draw_basis(observed, n_basis, rng),
-            start=self.init,
-            sizes=sizes,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=rng,
-            on_step=self._reporter(),
         )
 
-    def _predictor(self, found: Embedding) -> Callable[[int, Bools, Bools], Floats]:
-        return found.mixed_columns if self.predict == "between" else found.columns
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._scaled.complete_rows(K, observed, diag, self._embedded.complete_rows)
 
 
-class ApproximationCompletion(EmbeddingCompleter):
+class ApproximationCompletion(BaseCompleter):
     """Learn each view's weights of basis samples so that the approximate kernels agree.
 
     The method MKC_app of Bhadra, Kaski and Rousu, for comparison with their paper; of its methods
@@ -245,6 +292,8 @@ class ApproximationCompletion(EmbeddingCompleter):
     np.True_
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = _CONSTRAINTS
+
     def __init__(
         self,
         lam1: float = 0.1,
@@ -270,21 +319,8 @@ class ApproximationCompletion(EmbeddingCompleter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(
-        self, K: Kernel, observed: Bools, sizes: Floats, rng: np.random.RandomState
-    ) -> Embedding:
-        return solve_embedding(
-            K,
-            observed,
-            lam1=self.lam1,
-            lam2=self.lam2,
-            coupling="kernels",
-            self_weights=self.self_weights,
-            basis=draw_basis(observed, self.n_basis, rng),
-            start=self.init,
-            sizes=sizes,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=rng,
-            on_step=self._reporter(),
-        )
+    def _complete(self, K: Kernel, observed: Bools) -> None:
+        _complete(self, K, observed, self.n_basis, mixed=False, lam2=self.lam2, coupling="kernels")
+
+    def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
+        return self._scaled.complete_rows(K, observed, diag, self._embedded.complete_rows)
