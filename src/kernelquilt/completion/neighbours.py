@@ -73,11 +73,7 @@ class KNNFill(BaseCompleter):
     }
 
     def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: str = "uniform",
-        unit_diagonal: bool | str = "auto",
+        self, n_neighbors: int = 5, *, weights: str = "uniform", unit_diagonal: bool | str = "auto"
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weights = weights

@@ -177,11 +177,7 @@ class TransferFill(BaseCompleter):
         return coefs
 
     def _refined_coefficients(
-        self,
-        K: Kernel,
-        observed: Bools,
-        refinements: list[Refinement | None],
-        before: list[Floats],
+        self, K: Kernel, observed: Bools, refinements: list[Refinement | None], before: list[Floats]
     ) -> list[Floats]:
         """Return (3) for all kernels; those that nothing predicts keep what they had."""
         return [

@@ -56,13 +56,7 @@ class KernelUpdate:
 
 
 def update_kernel(
-    Z: Floats,
-    present: Bools,
-    m: int,
-    fitted: Indices,
-    start: Mixture,
-    unit: bool,
-    keys: Keys,
+    Z: Floats, present: Bools, m: int, fitted: Indices, start: Mixture, unit: bool, keys: Keys
 ) -> KernelUpdate:
     """Fit the mixture (2) for kernel m and complete Z[m] by (3) in place.
 

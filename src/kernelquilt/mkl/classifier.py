@@ -73,7 +73,6 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
     # what holds for classifiers that do not have these parameters
     weights: str = "per_class"
     C_weights: float | None = None
-    max_iter: int = sys.maxsize
 
     input_: KernelInput
     _same_weights_for_all: ClassVar[bool] = True  # samples have the same kernel weights
@@ -164,7 +163,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         ]
         starts = [Start()] * len(problems) if starts is None else starts
         options = [
-            Options(self.tol, self.max_iter, start, self._reporter(number, len(problems)))
+            Options(self.tol, self._cap, start, self._reporter(number, len(problems)))
             for number, start in enumerate(starts)
         ]
         fits: list[tuple[Solution, Solution]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
@@ -177,8 +176,13 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         self._warn_unless_converged(learned)
         return learned
 
+    @property
+    def _cap(self) -> int:
+        # an attribute max_iter that is no parameter is more than scikit-learn's checks can take
+        return int(self.get_params(deep=False).get("max_iter", sys.maxsize))
+
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
-        warn_unless_converged(type(self).__name__, solutions, self.max_iter)
+        warn_unless_converged(type(self).__name__, solutions, self._cap)
 
     def _learn(self, problem: BinaryProblem, options: Options) -> tuple[Solution, Solution]:
         """Return the solution that gives the kernel weights, and the one to predict with."""

@@ -143,7 +143,7 @@ class AuxiliaryEMCompletion(BaseCompleter):
     max_iter : int, default=500
         Cap on the iterations for each kernel.
     verbose : int, default=0
-        Whether to print the progress of the solver.
+        Whether to print the progress.
 
     Attributes
     ----------
@@ -218,9 +218,8 @@ class AuxiliaryEMCompletion(BaseCompleter):
                 coef, R = best[1].coef, best[1].residual
             self._models.append(best)
             one, keys = bool(scaled.unit[m]), scaled.keys
-            self._combinations.append(
-                Combination.complete(kernel, present, coef, one, keys, R, _LEAST)
-            )
+            done = Combination.complete(kernel, present, coef, one, keys, R, _LEAST)
+            self._combinations.append(done)
         scaled.write(K)
         used = [(name, *best) for name, best in zip(names, self._models, strict=True) if best]
         self.auxiliary_ = {name: names[a] for name, a, _ in used}

@@ -107,9 +107,7 @@ def solve_em_fill(
     history = History(on_step)
     found = fit_normal(X, patterns, ridge=ridge, tol=tol, max_iter=max_iter, record=history.record)
     return PairNormal(
-        centre + spread * found.mean,
-        spread[:, None] * found.covariance * spread,
-        tuple(history),
+        centre + spread * found.mean, spread[:, None] * found.covariance * spread, tuple(history)
     )
 
 
@@ -129,7 +127,7 @@ class EMFill(BaseCompleter):
     max_iter : int, default=1000
         Cap on the iterations, of three EM steps each.
     verbose : int, default=0
-        Whether to print the progress of the solver.
+        Whether to print the progress.
 
     Attributes
     ----------
@@ -166,12 +164,7 @@ class EMFill(BaseCompleter):
     _iterations = Iterations("increase of the log likelihood")
 
     def __init__(
-        self,
-        *,
-        ridge: float = 1e-6,
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-        verbose: int = 0,
+        self, *, ridge: float = 1e-6, tol: float = 1e-5, max_iter: int = 1000, verbose: int = 0
     ) -> None:
         self.ridge = ridge
         self.tol = tol
@@ -229,12 +222,7 @@ class EMFill(BaseCompleter):
         return known_diagonal(own, diag, self._unit)
 
     def _expected(
-        self,
-        entries: Kernel,
-        rows: Bools,
-        columns: Bools,
-        i: Indices,
-        j: Indices,
+        self, entries: Kernel, rows: Bools, columns: Bools, i: Indices, j: Indices
     ) -> Floats:
         """Replace the missing ones of the entries (M, N) at the pairs (i, j) of samples."""
         X = np.ascontiguousarray(entries.T, dtype=np.float64)

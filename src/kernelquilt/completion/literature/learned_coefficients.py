@@ -51,9 +51,9 @@ class LearnedCombinations(NamedTuple):
         between : ndarray of shape (M, M), default=None
             Learned weights between the kernels.
         """
-        Z, observed = scaled.kernels, scaled.observed
-        transfer = transfer_of(scaled, between)
-        return cls(combine(Z, observed, coefs, scaled.unit, scaled.keys), transfer)
+        transfer = transfer_of(scaled, between)  # of what is observed
+        done = combine(scaled.kernels, scaled.observed, coefs, scaled.unit, scaled.keys)
+        return cls(done, transfer)
 
     def complete_rows(self, Z: Floats, rows: Floats, observed: Bools, own: Floats) -> None:
         """Complete rows and their diagonal in place, as in `ScaledKernels.complete_rows`."""

@@ -245,9 +245,7 @@ class HeterogeneousObjective(EmbeddingObjective):
         return list(grams)
 
     def _by_rows(
-        self,
-        A: list[Floats],
-        use: Callable[[slice, Floats, list[tuple[slice, Indices]]], None],
+        self, A: list[Floats], use: Callable[[slice, Floats, list[tuple[slice, Indices]]], None]
     ) -> None:
         """Call `use` with some rows of all views (M, c, n), and where they are in the blocks."""
         size = max(1, ENTRIES // (len(A) * self.n))
