@@ -285,13 +285,6 @@ def test_bad_formulation_is_refused():
         kq.mkl.solve_convex_absent_mkl(-K, y, observed=observed, formulation="shared_coef")
 
 
-def test_max_min_without_its_solver_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "clarabel", None)
-    K, _, observed, y = absent_problem(0, 0.5)
-    with pytest.raises(ImportError, match=r"kernelquilt\[conic\]"):
-        kq.mkl.solve_convex_absent_mkl(K, y, observed=observed, formulation="max_min")
-
-
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_max_min_does_not_depend_on_the_scale(scale):
     K, _, observed, y = absent_problem(0, 0.5)

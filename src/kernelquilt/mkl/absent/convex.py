@@ -211,7 +211,7 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
     formulation : {"exact", "shared_coef", "max_min"}, default="exact"
         The problem to solve, see the module `kernelquilt.mkl.absent.convex`: Eq. (28) of the paper;
         its Eq. (31), with one coefficient per sample for all kernels; or its Eq. (25), for a few
-        hundred samples and with the extra ``conic``.
+        hundred samples.
     kernels : str, callable, list or dict, default="gaussian"
         Kernels of the views, as in `ViewKernels`; "precomputed" for plain arrays of kernels of
         shape (n, n, M). A `KernelStack` is always used as it is.

@@ -69,12 +69,7 @@ def max_min_margin(K: Numbers, y: Floats, C: Floats, polytope: Polytope, tol: fl
     -------
     MaxMinPoint
     """
-    try:
-        import clarabel
-    except ImportError as error:
-        raise ImportError(
-            'formulation="max_min" needs the package clarabel; install kernelquilt[conic]'
-        ) from error
+    import clarabel
 
     allowed = np.flatnonzero(polytope.allowed)
     bases = [_basis(K[p]) for p in allowed]

@@ -120,7 +120,6 @@ def _solution(
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
-    settings.direct_solve_method = "faer"
     settings.equilibrate_enable = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     solver = clarabel.DefaultSolver(
