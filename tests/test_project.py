@@ -9,6 +9,8 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -144,6 +146,24 @@ def test_readme_names_every_classifier_and_both_commands():
     for name in kq.__all__:
         if name.endswith("Classifier"):
             assert f"`{name}`" in text, f"{name} is not in the method table"
+
+
+def test_readme_lists_the_extras():
+    text = (ROOT / "README.md").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for name in extras.keys() - {"test", "dev"}:
+        assert f"\n| `{name}` |" in text
+    assert "python -m pip install ." in text
+
+
+def test_what_the_commands_of_the_readme_write_is_ignored():
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    text = (ROOT / "README.md").read_text()
+    for name in ("demo.png", "patients.csv", "patterns.png", "kq-compare.sqlite", "report"):
+        assert name in text
+        assert any(fnmatch(f"/{name}", line.rstrip("/")) for line in ignored), name
 
 
 def test_importing_the_package_loads_no_compiler_and_no_optional_package():
