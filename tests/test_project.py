@@ -9,8 +9,6 @@ import pkgutil
 import re
 import subprocess
 import sys
-import tokenize
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -208,6 +206,24 @@ def test_readme_names_every_estimator_and_both_commands():
     assert "make test" in text
     for estimator in estimators():
         assert f"`{estimator.__name__}`" in text, f"{estimator.__name__} is not in the README"
+
+
+def test_readme_lists_the_extras():
+    text = (ROOT / "README.md").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for name in extras.keys() - {"test", "dev"}:
+        assert f"\n| `{name}` |" in text
+    assert "python -m pip install ." in text
+
+
+def test_what_the_commands_of_the_readme_write_is_ignored():
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    text = (ROOT / "README.md").read_text()
+    for name in ("demo.png", "patients.csv", "patterns.png", "kq-compare.sqlite", "report"):
+        assert name in text
+        assert any(fnmatch(f"/{name}", line.rstrip("/")) for line in ignored), name
 
 
 def test_importing_the_package_loads_no_compiler_and_no_optional_package():

@@ -88,7 +88,8 @@ class QuiltClassifier(BaseRidgeClassifier):
     expert_gap_ : float
         Relative duality gap of `kernel_weights_`; 0 if they are equal by choice.
     reliability_ : ndarray of shape (M,)
-        Stacking weights of the experts that see one view each.
+        Stacking weights of the experts that see one view each: what one unit of their score, which
+        is 1 for a class they are sure of, adds to the log-odds of that class.
     pattern_reliability_ : float
         Stacking weight of the expert that sees which views there are; 0 without `pattern`.
     loo_score_ : float

@@ -87,7 +87,8 @@ class LateFusionClassifier(BaseRidgeClassifier):
     Attributes
     ----------
     reliability_ : ndarray of shape (M,)
-        Weight of the classifier of each kernel, zero if less than 3 samples have it.
+        Weight of the classifier of each kernel, zero if less than 3 samples have it: what one unit
+        of its score, which is 1 for a class it is sure of, adds to the log-odds of that class.
     view_ridges_ : list of M ViewRidge, LandmarkRidge or None
         The ridge regression of each kernel.
     view_loo_score_ : ndarray of shape (M,)
