@@ -9,6 +9,10 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tokenize
+import tomllib
+from collections import defaultdict
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
