@@ -29,11 +29,11 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
-from kernelquilt.datasets import make_absent, make_toy_kernels
+from kernelquilt.datasets import make_toy_kernels
 from kernelquilt.experiments.study.completion_measures import spectra
 from kernelquilt.experiments.study.protocol import Cell, DataSet, ProtocolError
 from kernelquilt.experiments.study.sources import Archive, DataMissingError, Load
-from kernelquilt.experiments.study.splits import KERNELS, seed_of
+from kernelquilt.experiments.study.splits import KERNELS, seed_of, with_absent
 from kernelquilt.kernels.view_kernels import ViewKernels
 
 PUBLISHED = ("tr_idx", "val_idx", "test_idx", "observed_val", "observed_test")
@@ -168,11 +168,11 @@ def _drawn(cell: Cell, K: Floats, archive: Mapping[str, Any], name: str) -> Part
     tuning, test = np.split(order, [round(options["tuning"] * len(order))])
     rows = tuning if name == "val" else test
     by_ratio = cell.study.axis == "ratio"
-    stack = make_absent(
+    stack = with_absent(
         KernelStack(_among(K, rows)),
         cell.setting if by_ratio else cell.setting / len(K),
-        mechanism="mcar" if by_ratio else "per_sample",
-        random_state=seed_of(cell, with_setting=True) % 2**31,
+        "mcar" if by_ratio else "per_sample",
+        seed_of(cell, with_setting=True) % 2**31,
     )
     observed = stack.observed.copy()
     observed[: round(options["complete"] * len(rows))] = True

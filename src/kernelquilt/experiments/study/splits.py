@@ -20,6 +20,7 @@ training entries, and no test sample influences another. `Study.problem` may hav
   own in ``options["most"]``.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -262,9 +263,16 @@ def _masked(cell: Cell, data: Any, train: Indices, test: Indices) -> tuple[Any, 
         observed[:, lost] &= observed.sum(axis=1) == 1
         kept = data[test]
         views = MultiView({name: kept[name] for name in kept.names}, observed)
-        return make_absent(data[train], ratio, mechanism="mcar", random_state=seed), views
-    masked = make_absent(data, ratio, mechanism=mechanism, random_state=seed)
+        return with_absent(data[train], ratio, "mcar", seed), views
+    masked = with_absent(data, ratio, mechanism, seed)
     return masked[train], masked[test]
+
+
+def with_absent(data: Any, ratio: float, mechanism: str, seed: int) -> Any:
+    """Make views or kernels absent; tables say what share was reached, so no warning does."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* of the (views|kernels) were made absent", UserWarning)
+        return make_absent(data, ratio, mechanism=mechanism, random_state=seed)
 
 
 def _scaled(stack: KernelStack, factors: Array) -> KernelStack:
