@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kernelquilt.data import MultiView as MultiView
     from kernelquilt.data import ViewTransformer as ViewTransformer
     from kernelquilt.data import as_views as as_views
+    from kernelquilt.data import read_views as read_views
     from kernelquilt.kernels import CentreKernels as CentreKernels
     from kernelquilt.kernels import EmpiricalKernelMap as EmpiricalKernelMap
     from kernelquilt.kernels import Gaussian as Gaussian
@@ -43,7 +44,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "completion": "TransferFill WishartCompletion",
     "core.solution": "Solution",
-    "data": "KernelStack MultiView ViewTransformer as_views",
+    "data": "KernelStack MultiView ViewTransformer as_views read_views",
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
     "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier MKLSearchCV ObservedFractionMKLClassifier "
     "SimpleMKLClassifier mkl_path",

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from types import FrameType
 from typing import Any
 
@@ -88,6 +89,12 @@ def quoted(names: Iterable[str]) -> str:
     return ", ".join(listed[:shown]) + (
         f" and {len(listed) - shown} more" if listed[shown:] else ""
     )
+
+
+def remedy(name: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
+    """Return which names may have been meant instead of one that is not known."""
+    near = get_close_matches(name, list(known), n=3, cutoff=cutoff)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 
 def warn_all_absent(observed: Bools, names: Sequence[str], kind: str) -> None:

@@ -27,6 +27,7 @@ SHOWN_PATTERNS = 10
         "kq describe patients.csv --label diagnosis",
         "kq describe omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
         "kq describe omics.h5mu --label type --figure patterns.png",
+        "kq describe folder_of_tables --label type --index patient",
         "kq describe patients.npz --json",
     )
 )
@@ -47,8 +48,8 @@ def describe(
 ) -> None:
     """Describe the views of DATA, what is absent, and what to try.
 
-    DATA is .npz, .csv, .tsv, .parquet or .h5mu. A view is absent for a sample if all its
-    cells are empty.
+    DATA is .npz, .csv, .tsv, .parquet or .h5mu, or a folder with a table for each view. A view
+    is absent for a sample if all its cells are empty, or if its table lacks the sample.
     """
     if figure is not None:
         check_png(figure)

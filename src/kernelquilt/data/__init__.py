@@ -1,6 +1,7 @@
-"""What a user hands over: named views, stacks of kernels, and transformers of views."""
+"""What a user hands over: named views, stacks of kernels, transformers of views, readers."""
 
 from kernelquilt.data.conversion import as_views
+from kernelquilt.data.reading import read_views
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.views import MultiView
@@ -10,4 +11,5 @@ __all__ = [
     "MultiView",
     "ViewTransformer",
     "as_views",
+    "read_views",
 ]

@@ -193,6 +193,26 @@ class MultiView:
         made = cls(blocks, observed, index=mdata.obs_names.to_numpy(), columns=columns)
         return made if label is None else (made, mudata.labels_of(mdata, label))
 
+    @classmethod
+    def read(cls, source: Any, **options: Any) -> Any:
+        """Read views from a folder, from several files or from one.
+
+        Parameters
+        ----------
+        source : path, list of paths, or dict of str to path
+        **options : dict
+            ``label``, ``views`` and ``index``, as in `kernelquilt.read_views`, which this is.
+
+        Returns
+        -------
+        views : MultiView of shape (n_samples, n_views)
+        y : Series of shape (n_samples,)
+            Only with ``label``.
+        """
+        from kernelquilt.data.reading import read_views
+
+        return read_views(source, **options)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the views."""

@@ -221,13 +221,14 @@ class TestBadFiles:
     def test_path(self, tmp_path):
         with pytest.raises(DataFileError, match="there is no file"):
             read_data(tmp_path / "none.csv")
-        with pytest.raises(DataFileError, match="is a directory"):
+        with pytest.raises(DataFileError, match="no files to read; their names must end in"):
             read_data(tmp_path)
 
     @pytest.mark.parametrize(
         ("arrays", "message"),
         [
-            ({"K": np.eye(3)}, "neither X nor view_0 but 'K'"),
+            ({"Q": np.eye(3)}, "neither X nor view_0 but 'Q'"),
+            ({"K": np.ones((2, 3, 3))}, "holds kernels; a file with the views is needed"),
             ({"X": np.empty((0, 2)), "y": []}, "no samples"),
             ({"X": np.array([["a"]])}, "must be a table of numbers"),
             ({"X": np.array([[1, None]], dtype=object)}, "cannot read"),

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from kernelquilt.experiments.errors import remedy
+from kernelquilt._messages import remedy
 from kernelquilt.experiments.methods import METHODS
 from kernelquilt.experiments.own_data.describe import FEW_IN_CLASS, MANY_SAMPLES
 from kernelquilt.experiments.own_data.files import DataFileError, UserData

@@ -1,31 +1,26 @@
-"""Users' data files: NumPy archives, tables and MuData.
+"""Users' data files, as the commands need them: views of numbers, labels of classes."""
 
-========================  ==========================================================================
-``.npz``                  ``X``, or ``view_0``, ``view_1``, ... with ``view_names``; labels ``y``;
-                          names of the columns of ``X`` in ``feature_names``
-``.csv .tsv .parquet``    a row per sample, a column per feature, a column of labels
-``.h5mu``                 MuData: a modality is a view, labels are a column of ``obs``
-========================  ==========================================================================
-
-A view is absent for a sample if all its cells are empty (NaN), or if its modality lacks the sample.
-"""
-
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
+from scipy.sparse import issparse
 
-from kernelquilt._typing import Array
+from kernelquilt._typing import Array, Floats
+from kernelquilt.data.frames import is_frame
+from kernelquilt.data.reading import read_content
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.tables import ReadingError, ViewPatterns, first_line, some
 from kernelquilt.data.views import MultiView
-from kernelquilt.experiments.own_data.formats import (
-    READERS,
-    DataFileError,
-    RawData,
-    ViewPatterns,
-    first_line,
-)
+from kernelquilt.experiments.errors import UserError
 
 __all__ = ["DataFileError", "UserData", "ViewPatterns", "read_data"]
+
+
+class DataFileError(UserError):
+    """What is wrong with a data file, and what to do about it, in one line."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class UserData:
     Attributes
     ----------
     name : str
-        Name of the file, without its suffix.
+        Name of the file, without its suffix, or of the folder.
     views : MultiView of shape (n_samples, n_views)
         A view may have NaN in some of its cells.
     y : ndarray of shape (n_samples,) or None
@@ -63,22 +58,16 @@ def read_data(
     views: ViewPatterns | None = None,
     index: str | None = None,
 ) -> UserData:
-    """Read a data file.
+    """Read a data file, or a folder of tables.
 
     Parameters
     ----------
     path : path-like
-        Its suffix says what it is, see the head of this module.
     label : str or None, default=None
         The column (or array) of the labels; by default ``y``, if there is one. Samples without a
         label are left out.
-    views : dict of str to list of str or None, default=None
-        Which columns of a table form a view: names, patterns such as ``"rna_*"``, or ranges
-        ``"first:last"``, which include the last. Other columns are left out. By default the text
-        before the first ``__``, ``:`` or ``.`` is the view of a column, if most columns have one of
-        these, and the others are left out; otherwise all columns form one view, ``X``.
-    index : str or None, default=None
-        The column of a table that holds the names of the samples.
+    views, index
+        As in `kernelquilt.read_views`.
 
     Returns
     -------
@@ -90,55 +79,88 @@ def read_data(
         If the file cannot be read or does not hold what it should.
     """
     path = Path(path)
-    reader = READERS.get(path.suffix.lower())
-    if path.is_dir():
-        raise DataFileError(f"{str(path)!r} is a directory; name a file in it")
-    if not path.is_file():
-        raise DataFileError(f"there is no file {str(path)!r}")
-    if reader is None:
-        raise DataFileError(
-            f"cannot tell what {path.name!r} is; its name must end in {', '.join(READERS)}"
-        )
-    if path.stat().st_size == 0:
-        raise DataFileError(f"{path.name!r} is empty")
-    raw = reader(path, label, views, index)
     try:
-        found = MultiView(raw.blocks, index=raw.index)
+        content = read_content(path, label=label, views=views, index=index)
+        samples, y, notes = content.samples, None, content.notes
+        if isinstance(samples, KernelStack):
+            raise ReadingError(f"{path.name!r} holds kernels; a file with the views is needed")
+        numbers = _numbers(path, samples, labelled=content.labels is not None)
+        if content.labels is not None:
+            kept, labels = replace(content, samples=numbers).labelled(repr(path.name))
+            y, numbers = _as_classes(path, labels), cast(MultiView, kept)
+            n_lost = len(samples) - len(numbers)
+            if n_lost:
+                notes += (f"{n_lost} of {len(samples)} samples left out: no label",)
+    except (ReadingError, OSError, ImportError) as error:
+        raise DataFileError(_with_options(first_line(error))) from error
+    return UserData(path.name if path.is_dir() else path.stem, numbers, y, notes)
+
+
+def _with_options(message: str) -> str:
+    """Name options of the command line instead of parameters."""
+    message = re.sub(r"\b(label|view|index)s?=(?=')", r"--\1 ", message)
+    return re.sub(r"\b(label|view|index)s?=", r"--\1", message)
+
+
+def _numbers(path: Path, views: MultiView, *, labelled: bool) -> MultiView:
+    frames = [views.given(name) for name in views.names if is_frame(views.given(name))]
+    _refuse_text(path, frames, labelled)
+    try:
+        blocks = {name: _dense(views, name) for name in views.names}
+        return MultiView(blocks, views.observed, index=views.index)
     except ValueError as error:
-        raise DataFileError(f"{path.name!r}: {first_line(error)}") from error
-    if not len(found):
-        raise DataFileError(f"{path.name!r} has no samples")
-    return _with_labels(path, found, raw)
+        raise ReadingError(f"{path.name!r}: {first_line(error)}") from error
 
 
-def _with_labels(path: Path, views: MultiView, raw: RawData) -> UserData:
-    if raw.labels is None or raw.unlabelled is None:
-        return UserData(path.stem, views, None, raw.notes)
-    if raw.labels.shape != (len(views),):
-        raise DataFileError(
-            f"{path.name!r} has labels of shape {raw.labels.shape} for {len(views)} samples; "
-            "give one label per sample"
-        )
-    notes, kept = raw.notes, ~raw.unlabelled
-    if not kept.any():
-        raise DataFileError(f"{path.name!r} has no sample with a label; name another --label")
-    if not kept.all():
-        views = views[kept]
-        notes += (f"{np.count_nonzero(~kept)} of {len(kept)} samples left out: no label",)
-    y = _as_classes(path, raw.labels[kept])
-    if len(np.unique(y)) < 2:
-        raise DataFileError(f"{path.name!r} has only the class {str(y[0])!r}; two are needed")
-    return UserData(path.stem, views, y, notes)
+def _dense(views: MultiView, name: str) -> Floats:
+    block = views[name]
+    if issparse(block):
+        block = np.where(views.present(name)[:, None], block.toarray(), np.nan)
+    return np.asarray(block)
+
+
+def _refuse_text(path: Path, frames: list[Any], labelled: bool) -> None:
+    text = {
+        name: frame[name]
+        for frame in frames
+        for name, kind in frame.dtypes.items()
+        if getattr(kind, "kind", "O") not in "fiub"
+    }
+    if not text:
+        return
+    name, column = next(iter(text.items()))
+    values = column.dropna()
+    example = [value for value in values if not _is_number(value)][:1]
+    remedy = "encode them one-hot, or leave them out by naming the others with views="
+    if values.is_unique and len(values) > 1:
+        remedy = f"if {name!r} names the samples, say index={name!r}"
+    elif not labelled:
+        remedy = f"if {name!r} is the label, say label={name!r}; otherwise {remedy}"
+    raise ReadingError(
+        f"{path.name!r} has columns that are not numeric: {some(list(text))}"
+        + (f" (such as {str(example[0])!r})" if example else " (empty)")
+        + f"; {remedy}"
+    )
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _as_classes(path: Path, labels: Array) -> Array:
-    if labels.dtype.kind in "iu":
-        return labels
-    if labels.dtype.kind != "f":
-        return labels.astype(str)
-    if not np.all(np.isfinite(labels) & (labels == np.round(labels))):
-        raise DataFileError(
-            f"the labels of {path.name!r} are numbers such as {labels[0]:g}, not classes; "
-            "cut them into classes, or name another --label"
-        )
-    return labels.astype(np.int64)
+    if labels.dtype.kind == "f":
+        if not np.all(np.isfinite(labels) & (labels == np.round(labels))):
+            raise ReadingError(
+                f"the labels of {path.name!r} are numbers such as {labels[0]:g}, not classes; "
+                "cut them into classes, or name another label="
+            )
+        labels = labels.astype(np.int64)
+    elif labels.dtype.kind not in "iu":
+        labels = labels.astype(str)
+    if len(np.unique(labels)) < 2:
+        raise ReadingError(f"{path.name!r} has only the class {str(labels[0])!r}; two are needed")
+    return labels
