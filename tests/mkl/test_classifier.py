@@ -254,7 +254,7 @@ def test_labels_in_another_order_are_refused(two_views):
     import pandas as pd
 
     views, y = two_views
-    ids = [f"patient {k}" for k in range(40)]
+    ids = [f"patient {k:02}" for k in range(40)]
     X = kq.MultiView.from_frames({k: pd.DataFrame(v, index=ids) for k, v in views.items()})
     labels = pd.Series(y, index=ids)
     expected = kq.mkl.UniformMKLClassifier().fit(X, labels).decision_function(X)
