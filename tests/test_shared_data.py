@@ -28,6 +28,14 @@ def load(name, *more):
         return views, stored["y"], *(stored[key] for key in more)
 
 
+def directory():
+    """Return the directory of the sets, or skip the test."""
+    path = Path(os.environ.get("KERNELQUILT_DATA", ""))
+    if not os.environ.get("KERNELQUILT_DATA") or not any(path.glob("*.npz")):
+        pytest.skip("KERNELQUILT_DATA names no directory with .npz files")
+    return path
+
+
 def prepared():
     return kq.ViewTransformer(
         make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
@@ -103,3 +111,56 @@ def test_a_view_that_no_test_sample_has(classifier):
     assert not X[test].observed[:, list(X.names).index("protein")].any()
     model = make_pipeline(prepared(), classifier(10.0)).fit(X[train], y[train])
     assert model.score(X[test], y[test]) > 0.85
+
+
+def test_every_set_is_read():
+    for path in sorted(directory().glob("*.npz")):
+        with np.load(path, allow_pickle=False) as stored:
+            keys = set(stored.files)
+        read = kq.read_views(path)
+        if "K" in keys:
+            assert isinstance(read, kq.KernelStack), path.name
+            assert read.gram().shape[0] == read.shape[1]
+            continue
+        assert isinstance(read, kq.MultiView), path.name
+        assert read.observed.any()
+        if "y" in keys:
+            views, y = kq.read_views(path, label="y")
+            assert len(views) == len(y) == len(read)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("three_sources", "y"),
+        ("breast_tcga", "y"),
+        ("cll_multiomics", "y"),
+        ("heart_four_hospitals", "y"),
+        ("thyroid_garvan", "y"),
+        ("covid_einstein", "y"),
+        ("communities_crime", "y"),
+        ("pantheria_trophic", "y"),
+        ("ccle_tissue", "y"),
+        ("horse_colic", "y"),
+        ("pbc_mayo", "y_death_5y"),
+        ("gestational_diabetes", "y"),
+        ("soybean_large", "y"),
+        ("hepatitis", "y"),
+        ("chronic_kidney_disease", "y"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*absent for all")
+def test_nothing_is_prepared_by_hand(name, label):
+    path = directory() / f"{name}.npz"
+    if not path.is_file():
+        pytest.skip(f"KERNELQUILT_DATA names no directory with {path.name}")
+    X, y = kq.read_views(path, label=label)
+    assert not X.observed.all()
+    train, test = train_test_split(
+        np.arange(len(y)), train_size=90, test_size=60, stratify=y, random_state=0
+    )
+    y = y.to_numpy()
+    model = kq.QuiltClassifier().fit(X[train], y[train])
+    assert np.isfinite(model.predict_proba(X[test])).all()
+    majority = np.unique(y[test], return_counts=True)[1].max() / len(test)
+    assert model.score(X[test], y[test]) > majority - 0.1
