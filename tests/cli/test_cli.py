@@ -296,6 +296,23 @@ class TestDescribe:
         assert [view["name"] for view in found["views"]] == ["rna", "clinic"]
         assert found["classes"] == {"ill": 30, "well": 30}
 
+    def test_folder_of_tables(self, table):
+        Path("study").mkdir()
+        rows = [line.split(",") for line in Path(table).read_text().splitlines()]
+        for name, columns in {"rna": [0, 1, 3], "clinic": [2]}.items():
+            kept = [
+                [str(number), *(row[j] for j in columns)]
+                for number, row in enumerate(rows)
+                if row[columns[0]]
+            ]
+            Path(f"study/{name}.csv").write_text("\n".join(map(",".join, kept)))
+        result = run("describe", "study", "--label", "kind", "--json")
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert (found["name"], found["n_samples"]) == ("study", 60)
+        one = json.loads(run("describe", table, "--label", "kind", "--json").stdout)
+        assert found["n_complete"] == one["n_complete"] < 60
+
     def test_views_and_no_labels(self, table):
         result = run("describe", table, "--view", "all=rna.*,clinic.age", "--json")
         assert result.exit_code == 0, result.output

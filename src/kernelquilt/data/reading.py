@@ -22,6 +22,7 @@ from typing import Any
 from kernelquilt._messages import warn_user
 from kernelquilt.data.formats import READERS, Reader
 from kernelquilt.data.tables import (
+    LABELS,
     TABLES,
     Content,
     ReadingError,
@@ -103,6 +104,8 @@ def read_views(
         for note in content.notes:
             warn_user(note)
     if label is None:
+        if content.from_table and content.labels is not None:
+            warn_user(f"column {LABELS!r} left out: taken for labels; say label={LABELS!r}")
         return content.samples
     samples, y = content.labelled(name_of(source))
     n_lost = len(content.samples) - len(samples)

@@ -41,6 +41,7 @@ class Content:
     labels: Array | None = None
     unlabelled: Bools | None = None
     notes: tuple[str, ...] = ()
+    from_table: bool = False
 
     def labelled(self, name: str) -> tuple[MultiView | KernelStack, Array]:
         """Return the samples that have a label, and their labels; `name` is for the messages."""
@@ -119,7 +120,8 @@ def read_table(
     notes = left_out(kept, columns)
     if label is None:
         return Content(made, notes=notes)
-    return Content(made, frame[label].to_numpy(), frame[label].isna().to_numpy(), notes)
+    unlabelled = frame[label].isna().to_numpy()
+    return Content(made, frame[label].to_numpy(), unlabelled, notes, from_table=True)
 
 
 def join_tables(paths: Mapping[str, Path], label: str | None, index: str | None) -> Content:
@@ -172,7 +174,7 @@ def _labelled(views: MultiView, table: _Table, samples: list[Any], label: str) -
     lost = len(rows) - np.count_nonzero(taken >= 0)
     notes = (f"{lost} of {len(rows)} labelled samples left out: in no view",) if lost else ()
     unlabelled = (taken < 0) | labels.isna().to_numpy()[taken]
-    return Content(views, labels.to_numpy()[taken], unlabelled, notes)
+    return Content(views, labels.to_numpy()[taken], unlabelled, notes, from_table=True)
 
 
 def _load(path: Path) -> _Table:
