@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,7 +23,16 @@ from kernelquilt.quilt.model import EXPONENTS
 from kernelquilt.quilt.ridge import PENALTIES, fit_ridge
 from kernelquilt.quilt.ridge_classifier import class_targets
 
-every_classifier = pytest.mark.parametrize("classifier", estimators(ClassifierMixin, "quilt"))
+# the kernels alone; what a forest beside them changes is in test_members.py
+QUILT = partial(kq.QuiltClassifier, experts=None)
+REGRESSOR = partial(kq.QuiltRegressor, experts=None)
+every_classifier = pytest.mark.parametrize(
+    "classifier",
+    [
+        pytest.param(QUILT if each is kq.QuiltClassifier else each, id=each.__name__)
+        for each in estimators(ClassifierMixin, "quilt")
+    ],
+)
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning")
 
 
@@ -117,7 +127,7 @@ class TestEveryClassifier:
     @every_classifier
     def test_weights_equal_repetition(self, classifier):
         # nothing is completed here, and completion does not look at weights
-        X, y = make_samples(share=0.0 if classifier is kq.QuiltClassifier else 0.2)
+        X, y = make_samples(share=0.0 if classifier is QUILT else 0.2)
         counts = np.random.default_rng(3).integers(0, 4, len(y))
         weighted = classifier(views=VIEWS).fit(X, y, sample_weight=counts)
         repeated = classifier(views=VIEWS).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
@@ -226,7 +236,7 @@ class TestQuilt:
         rng = np.random.default_rng(0)
         X, y = rng.standard_normal((50, 4)), rng.integers(0, 3, 50)
         y[:25] = (X[:25, 0] > 0) + (X[:25, 1] > 0)
-        model = kq.QuiltClassifier().fit(X, y)
+        model = QUILT().fit(X, y)
         K = kq.kernels.MedianGaussian().fit(X)(X)
         centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
         ridge = fit_ridge(centred, class_targets(y, 3))
@@ -244,7 +254,7 @@ class TestQuilt:
         X = kq.datasets.make_absent(X, 0.4, random_state=1)
         stack = kq.ViewKernels("median_gaussian").fit_transform(X)
         train, test = np.arange(40), np.arange(40, 60)
-        model = kq.QuiltClassifier().fit(stack[train], y[train])
+        model = QUILT().fit(stack[train], y[train])
         K, s, codes = stack.gram().copy(), stack.observed, np.unique(y, return_inverse=True)[1]
         for p in range(3):
             own = train[s[train, p]]
@@ -323,7 +333,7 @@ class TestQuilt:
     def test_the_best_weights_are_chosen(self):
         X, y = kq.datasets.make_multiview(100, 4, relevance=[2.0, 0.0, 0.0, 0.0], random_state=0)
         X = kq.datasets.make_absent(X, 0.2, random_state=0)
-        model = kq.QuiltClassifier().fit(X, y)
+        model = QUILT().fit(X, y)
         assert model.kernel_weights_.argmax() == 0
         assert model.kernel_weights_.sum() == pytest.approx(1.0)
         assert model.reliability_.argmax() == 0
@@ -335,7 +345,7 @@ class TestQuilt:
         rng = np.random.default_rng(0)
         z = rng.standard_normal((80, 2))
         blocks = {"a": z, "b": z @ rng.standard_normal((2, 3)), "c": rng.standard_normal((80, 2))}
-        model = kq.QuiltClassifier().fit(blocks, z[:, 0] > 0)
+        model = QUILT().fit(blocks, z[:, 0] > 0)
         transfer = model.view_transfer_
         assert transfer.shape == (3, 3)
         assert transfer[0, 1] > 0.5
@@ -347,7 +357,7 @@ class TestQuilt:
         X = kq.datasets.make_absent(X, 0.5, random_state=0)
         rows = np.random.default_rng(0).permutation(len(y))[:500]
         train, test = rows[:200], rows[200:]
-        quilt = kq.QuiltClassifier().fit(X[train], y[train]).score(X[test], y[test])
+        quilt = QUILT().fit(X[train], y[train]).score(X[test], y[test])
         zero = kq.mkl.UniformMKLClassifier(10.0).fit(X[train], y[train]).score(X[test], y[test])
         assert quilt > zero + 0.01
 
@@ -357,7 +367,7 @@ class TestQuilt:
         K = F @ F.transpose(0, 2, 1)
         y = (F[0, :, 0] > 0).astype(int)
         stack = kq.KernelStack(K)
-        model = kq.QuiltClassifier().fit(stack[:40], y[:40])
+        model = QUILT().fit(stack[:40], y[:40])
         expected = model.predict_proba(stack[40:])
         rows = K[:, 40:, :40]
         diag = np.einsum("mii->mi", K)[:, 40:]
@@ -366,7 +376,7 @@ class TestQuilt:
         with pytest.raises(ValueError, match=r"k\(x, x\) of the 20 new samples.*diag="):
             model.predict(kq.KernelStack(rows, names=stack.names))
         unit = kq.ScaleKernels().fit_transform(stack)
-        model = kq.QuiltClassifier().fit(unit[:40], y[:40])
+        model = QUILT().fit(unit[:40], y[:40])
         without = kq.KernelStack(unit.gram()[:, 40:, :40], names=unit.names)
         np.testing.assert_allclose(
             model.predict_proba(without), model.predict_proba(unit[40:]), atol=1e-12
@@ -374,14 +384,14 @@ class TestQuilt:
 
     def test_other_completions(self):
         X, y = make_samples()
-        zero = kq.QuiltClassifier(views=VIEWS, completion=kq.completion.ZeroFill()).fit(X, y)
-        plain = kq.QuiltClassifier(views=VIEWS).fit(X, y)
+        zero = QUILT(views=VIEWS, completion=kq.completion.ZeroFill()).fit(X, y)
+        plain = QUILT(views=VIEWS).fit(X, y)
         assert np.isnan(zero.view_transfer_[0, 1])
         assert np.abs(zero.predict_proba(X) - plain.predict_proba(X)).max() > 1e-3
         with pytest.raises(ValueError, match="completion"):
-            kq.QuiltClassifier(completion="zero").fit(X[:, :2][:5], y[:5])
+            QUILT(completion="zero").fit(X[:, :2][:5], y[:5])
 
-    @pytest.mark.parametrize("estimator", [kq.QuiltClassifier, kq.quilt.LpMKLRidgeClassifier])
+    @pytest.mark.parametrize("estimator", [QUILT, kq.quilt.LpMKLRidgeClassifier])
     def test_an_indefinite_kernel_is_named(self, estimator):
         A = np.random.default_rng(0).standard_normal((40, 40))
         stack = kq.KernelStack([np.eye(40), A + A.T], names=["good", "bad"])
@@ -397,25 +407,25 @@ class TestQuilt:
         observed[:, 1] = rng.random(120) < np.where(y == 0, 0.95, 0.1)
         X = kq.MultiView(blocks, observed)
         train, test = np.arange(80), np.arange(80, 120)
-        blind = kq.QuiltClassifier().fit(X[train], y[train])
-        seeing = kq.QuiltClassifier(pattern=True).fit(X[train], y[train])
+        blind = QUILT().fit(X[train], y[train])
+        seeing = QUILT(pattern=True).fit(X[train], y[train])
         assert blind.pattern_reliability_ == 0
         assert seeing.pattern_reliability_ > 0
         assert seeing.score(X[test], y[test]) > blind.score(X[test], y[test]) + 0.1
         alone = np.vstack([seeing.predict_proba(X[[i]]) for i in test])
         np.testing.assert_allclose(alone, seeing.predict_proba(X[test]), atol=1e-10)
-        assert kq.QuiltRegressor(pattern=True).fit(X, (y == 0) * 1.0).loo_score_ > 0.3
+        assert REGRESSOR(pattern=True).fit(X, (y == 0) * 1.0).loo_score_ > 0.3
 
     def test_too_many_samples_are_refused_before_kernels_are_made(self):
         with pytest.raises(ValueError, match=r"1 kernels of 40000 samples.*LateFusionClassifier"):
-            kq.QuiltClassifier().fit(np.zeros((40_000, 1)), np.arange(40_000) % 2)
+            QUILT().fit(np.zeros((40_000, 1)), np.arange(40_000) % 2)
 
     @pytest.mark.parametrize(
         "kernels", [["linear", "cosine"], {"a": ["linear"] * 4, "b": "linear", "c": "cosine"}]
     )
     def test_all_kernels_of_all_views_count_in_the_memory(self, kernels):
         X, y = make_samples(share=0.0)
-        model = kq.QuiltClassifier(kernels, views=VIEWS, max_memory=1e-6)
+        model = QUILT(kernels, views=VIEWS, max_memory=1e-6)
         with pytest.raises(ValueError, match="6 kernels of 90 samples"):
             model.fit(X, y)
 
@@ -423,18 +433,18 @@ class TestQuilt:
         X, y = make_samples(share=0.0)
         X[np.ix_(np.arange(2, 90), VIEWS["a"])] = np.nan
         with pytest.warns(UserWarning, match=r"1 of 3 kernels.*less than 3.*a__median_gaussian_1"):
-            model = kq.QuiltClassifier(views=VIEWS).fit(X, y)
+            model = QUILT(views=VIEWS).fit(X, y)
         assert model.kernel_weights_[0] == model.reliability_[0] == 0
         only = X[:, VIEWS["a"]][:2]
         with pytest.raises(ValueError, match="at least 3 training samples"):
-            kq.QuiltClassifier().fit(only, [0, 1])
+            QUILT().fit(only, [0, 1])
 
     def test_a_stack_in_single_precision(self):
         X, y = make_samples()
         stack = kq.ViewKernels(dtype=np.float32).fit_transform(kq.as_views(X, VIEWS))
         double = kq.ViewKernels().fit_transform(kq.as_views(X, VIEWS))
-        one = kq.QuiltClassifier().fit(stack, y).predict_proba(stack)
-        other = kq.QuiltClassifier().fit(double, y).predict_proba(double)
+        one = QUILT().fit(stack, y).predict_proba(stack)
+        other = QUILT().fit(double, y).predict_proba(double)
         np.testing.assert_allclose(one, other, atol=1e-3)
 
 
@@ -447,7 +457,7 @@ class TestRegressor:
 
     def test_prediction(self, data):
         X, y = data
-        model = kq.QuiltRegressor().fit(X[:100], y[:100])
+        model = REGRESSOR().fit(X[:100], y[:100])
         assert model.score(X[100:], y[100:]) > 0.3
         assert model.loo_score_ > 0.3
         alone = np.array([model.predict(X[[i]])[0] for i in range(100, 150)])
@@ -457,15 +467,15 @@ class TestRegressor:
 
     def test_units_do_not_matter(self, data):
         X, y = data
-        one = kq.QuiltRegressor().fit(X, y).predict(X)
-        other = kq.QuiltRegressor().fit(X, 1e6 * y - 3.0).predict(X)
+        one = REGRESSOR().fit(X, y).predict(X)
+        other = REGRESSOR().fit(X, 1e6 * y - 3.0).predict(X)
         np.testing.assert_allclose(other, 1e6 * one - 3.0, rtol=1e-9)
 
     def test_one_view_is_kernel_ridge(self):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((40, 2))
         y = np.sin(X[:, 0])
-        model = kq.QuiltRegressor().fit(X, y)
+        model = REGRESSOR().fit(X, y)
         K = kq.kernels.MedianGaussian().fit(X)(X)
         centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
         Y = ((y - y.mean()) / y.std())[:, None]
@@ -481,18 +491,18 @@ class TestRegressor:
         views = kq.MultiView({name: X[name] for name in X.names}, observed)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            kq.QuiltRegressor().fit(views, y)
+            REGRESSOR().fit(views, y)
         assert len(caught) == 2
         assert {each.filename for each in caught} == {__file__}
 
     def test_errors(self, data):
         X, y = data
         with pytest.raises(ValueError, match="n_samples=2"):
-            kq.QuiltRegressor().fit(X[:2], y[:2])
+            REGRESSOR().fit(X[:2], y[:2])
         with pytest.raises(ValueError, match=r"3 kernels of 150 samples.*fewer samples") as caught:
-            kq.QuiltRegressor(max_memory=1e-6).fit(X, y)
+            REGRESSOR(max_memory=1e-6).fit(X, y)
         assert "Classifier" not in str(caught.value)
-        constant = kq.QuiltRegressor().fit(X, np.full(150, 7.0))
+        constant = REGRESSOR().fit(X, np.full(150, 7.0))
         np.testing.assert_allclose(constant.predict(X), 7.0)
 
 
