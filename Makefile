@@ -23,6 +23,7 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/programmes.py
 	$(BIN)/python benchmarks/mkl.py
 	$(BIN)/python benchmarks/absent.py
 	$(BIN)/python benchmarks/per_sample.py

@@ -107,8 +107,10 @@ def _solution(
     n_g = len(views)
     size = max(float(np.einsum("lii->li", K)[used].mean()), 1e-300)
     unit = (size * float(U.max())) ** power / size
-    curvature = [unit * kernel[np.ix_(has, has)] for kernel, has in zip(K, used, strict=True)]
-    curvature.append(sparse.diags_array(unit * duals.curvature))
+    curvature = [
+        *(np.triu(unit * kernel[np.ix_(has, has)]) for kernel, has in zip(K, used, strict=True)),
+        sparse.diags_array(unit * duals.curvature),
+    ]
     margins = sparse.diags_array(y[samples]) @ sparse.hstack([sparse.eye_array(n_g), duals.pull])
     sums = sparse.csr_array(np.arange(len(K))[:, None] == views, dtype=np.float64)
     equalities = sparse.block_diag([sums, duals.equalities])
@@ -123,7 +125,7 @@ def _solution(
     settings.equilibrate_enable = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     solver = clarabel.DefaultSolver(
-        sparse.csc_matrix(sparse.triu(sparse.block_diag(curvature))),
+        sparse.csc_matrix(sparse.block_diag(curvature)),
         np.concatenate([np.zeros(n_g), duals.linear]) - margins.sum(axis=0),
         sparse.csc_matrix(sparse.vstack([equalities, -within, within])),
         np.concatenate([np.zeros(equalities.shape[0]), -lower, upper]),
