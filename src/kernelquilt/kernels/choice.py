@@ -116,9 +116,10 @@ def _named(name: str, A: Any) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         if issparse(A):
             raise ValueError(
-                f"kernel {name!r} cannot be computed of a sparse view ({error}); 'linear', "
-                "'cosine', 'polynomial', 'gaussian', 'median_gaussian' and 'jaccard' can, or "
-                "reduce the view with ViewTransformer(TruncatedSVD(100))"
+                f"kernel {name!r} cannot be computed of a sparse view, but 'linear', 'cosine', "
+                "'polynomial', 'gaussian', 'median_gaussian' and 'jaccard' can; choose one, or "
+                "reduce the view with ViewTransformer(TruncatedSVD(100)): "
+                + " ".join(str(error).split())
             ) from error
         if isinstance(error, TypeError):
             raise

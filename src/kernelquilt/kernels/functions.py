@@ -282,10 +282,7 @@ class LatentSemantic(BaseEstimator):
         if self.n_components < 1:
             raise ValueError(f"n_components must be at least 1, got {self.n_components}")
         if issparse(A):
-            raise TypeError(
-                "LatentSemantic needs dense data; reduce a sparse view with "
-                "ViewTransformer(TruncatedSVD(100)) and take the kernel 'cosine'"
-            )
+            raise TypeError("LatentSemantic needs dense data; of TruncatedSVD take the cosine")
         weighted = A if sample_weight is None else np.sqrt(sample_weight)[:, None] * A
         _, singular, directions = svd(weighted, full_matrices=False)
         rounding = singular[0] * max(A.shape) * np.finfo(np.float64).eps
