@@ -28,14 +28,6 @@ def load(name, *more, label="y"):
         return views, stored[label], *(stored[key] for key in more)
 
 
-def directory():
-    """Return the directory of the sets, or skip the test."""
-    path = Path(os.environ.get("KERNELQUILT_DATA", ""))
-    if not os.environ.get("KERNELQUILT_DATA") or not any(path.glob("*.npz")):
-        pytest.skip("KERNELQUILT_DATA names no directory with .npz files")
-    return path
-
-
 def prepared():
     return kq.ViewTransformer(
         make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
@@ -111,3 +103,39 @@ def test_a_view_that_no_test_sample_has(classifier):
     assert not X[test].observed[:, list(X.names).index("protein")].any()
     model = make_pipeline(prepared(), classifier(10.0)).fit(X[train], y[train])
     assert model.score(X[test], y[test]) > 0.85
+
+
+NATURAL = {
+    "three_sources": 0.15,
+    "breast_tcga": 0.15,
+    "cll_multiomics": 0.15,
+    "heart_four_hospitals": 0.15,
+    "thyroid_garvan": 0.3,
+    "covid_einstein": -0.05,
+    "communities_crime": 0.15,
+    "pantheria_trophic": 0.05,
+    "ccle_tissue": 0.2,
+    "horse_colic": 0.0,
+    "pbc_mayo": 0.05,
+    "gestational_diabetes": 0.0,
+    "soybean_large": 0.4,
+    "hepatitis": -0.1,
+    "chronic_kidney_disease": 0.2,
+}
+
+
+@pytest.mark.parametrize("name", list(NATURAL))
+@pytest.mark.filterwarnings("ignore:.*less than 3 training samples:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*absent for all .* training samples:UserWarning")
+def test_sets_that_are_incomplete_by_nature_need_no_preparation(name):
+    X, y = load(name, label="y_death_5y" if name == "pbc_mayo" else "y")
+    known = y != 0 if name == "pbc_mayo" else np.ones(len(y), dtype=bool)
+    X, y = X[known], y[known]
+    assert not X.observed.all()
+    train, test = train_test_split(
+        np.arange(len(y)), train_size=min(200, len(y) // 2), stratify=y, random_state=0
+    )
+    model = kq.QuiltClassifier().fit(X[train], y[train])
+    majority = np.bincount(np.unique(y, return_inverse=True)[1]).max() / len(y)
+    assert model.score(X[test], y[test]) > majority + NATURAL[name]
+    np.testing.assert_allclose(model.predict_proba(X[test]).sum(axis=1), 1.0)
