@@ -17,6 +17,7 @@ from sklearn.base import (
 from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
+from kernelquilt.data.preparation import ColumnPreparation
 
 FAMILIES = {
     name: module for name in kq.__all__ if isinstance(module := getattr(kq, name), ModuleType)
@@ -49,6 +50,9 @@ _ANY_NUMBER = "works with any number of samples, in common or not"
 _OWN_FUNCTIONS = "every kernel has a function and duals of its own"
 # contract -> the estimators that it is not for, and why
 EXCEPTIONS = {
+    "to be exported": {
+        ColumnPreparation: "is what ViewTransformer and the quilt do to the columns of one view",
+    },
     "weights of kernels": {
         kq.mkl.CCAFusion: "projects the views and hands them to another classifier",
     },

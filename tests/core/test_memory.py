@@ -173,7 +173,7 @@ def test_estimates_are_about_what_is_taken(estimator, monkeypatch):
 class TestLimit:
     def test_half_of_the_machine(self, monkeypatch):
         monkeypatch.delenv(VARIABLE, raising=False)
-        monkeypatch.setattr(memory, "machine_memory", lambda: 24.0)
+        monkeypatch.setattr(memory, "total_memory", lambda: 24.0)
         assert memory_limit() == 12.0
         with pytest.raises(ValueError, match=r"13 GiB, above the limit of 12 GiB \(by default"):
             check_memory(10, 2, 13 * 2**30)
@@ -182,17 +182,17 @@ class TestLimit:
     def test_a_container_counts(self, monkeypatch, tmp_path):
         path = tmp_path / "memory.max"
         monkeypatch.setattr(memory, "CONTAINER", path)
-        whole = memory.machine_memory()
+        whole = memory.total_memory()
         assert whole > 0
         path.write_text("max\n")
-        assert memory.machine_memory() == whole
+        assert memory.total_memory() == whole
         path.write_text(f"{2**29}\n")
-        assert memory.machine_memory() == 0.5
+        assert memory.total_memory() == 0.5
 
     def test_a_machine_that_does_not_tell(self, monkeypatch, tmp_path):
         monkeypatch.delattr("os.sysconf")
         monkeypatch.setattr(memory, "CONTAINER", tmp_path / "none")
-        assert memory.machine_memory() == memory.UNKNOWN_MACHINE
+        assert memory.total_memory() == memory.UNKNOWN_MEMORY
 
     @pytest.mark.parametrize("given", ["much", "-1", "0", "nan"])
     def test_nonsense_is_named(self, given, monkeypatch):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 VARIABLE = "KERNELQUILT_MAX_MEMORY"
 GIB = 2**30
-UNKNOWN_MACHINE = 16.0  # GiB, where the size cannot be found out
+UNKNOWN_MEMORY = 16.0  # GiB, where the size cannot be found out
 CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -16,7 +16,7 @@ def memory_limit() -> float:
     """
     given = os.environ.get(VARIABLE)
     if not given:
-        return machine_memory() / 2
+        return total_memory() / 2
     try:
         limit = float(given)
     except ValueError:
@@ -26,12 +26,12 @@ def memory_limit() -> float:
     return limit
 
 
-def machine_memory() -> float:
+def total_memory() -> float:
     """Return the GiB of the machine, or of the container that the process runs in."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
     except (AttributeError, OSError, ValueError):
-        memory = UNKNOWN_MACHINE
+        memory = UNKNOWN_MEMORY
     try:
         return min(memory, int(CONTAINER.read_text()) / GIB)
     except (OSError, ValueError):

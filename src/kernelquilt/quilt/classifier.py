@@ -58,15 +58,14 @@ class QuiltClassifier(BaseRidgeClassifier):
     pattern : bool, default=False
         Whether one more expert learns from which views a sample has: for absence that depends
         on what is predicted, as it will for new samples.
-    experts : "auto", None or list of classifiers, default="auto"
+    experts : "auto", None or list of estimators, default="auto"
         Members beside the kernels that learn from the columns as they are, NaN where a view is
         absent or a cell is missing, categories as numbers: ``"auto"`` is a random forest, None
-        nothing, or scikit-learn classifiers that accept NaN, such as
-        ``HistGradientBoostingClassifier()``. They join where there are columns and at least two
-        views; where a view is sparse, ``"auto"`` is nothing, and others are refused.
+        nothing, or scikit-learn estimators that accept NaN, such as those of histogram gradient
+        boosting. They join where there are columns and at least two views; where a view is sparse, ``"auto"`` is nothing, and others are refused.
     cross_fit : bool, default=False
         Whether the weights of the members are learned from five refits, at five times the cost,
-        instead of leave-one-out and out-of-bag probabilities.
+        instead of leave-one-out and out-of-bag predictions.
     class_weight : dict, "balanced" or None, default=None
         Factors on the losses by class.
     max_memory : float, default=4.0
@@ -74,7 +73,7 @@ class QuiltClassifier(BaseRidgeClassifier):
     n_jobs : int or None, default=None
         Threads over the experts; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Of the forest and of other experts; an int makes fits repeatable.
+        For the forest and other experts; an int makes fits repeatable.
 
     Attributes
     ----------

@@ -51,17 +51,20 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
     pattern : bool, default=False
         Whether one more expert learns from which views a sample has: for absence that depends
         on what is predicted, as it will for new samples.
-    experts : "auto", None or list of regressors, default="auto"
-        Members beside the kernels that learn from the columns as they are, as in
-        `QuiltClassifier`; ``"auto"`` is a random forest.
+    experts : "auto", None or list of estimators, default="auto"
+        Members beside the kernels that learn from the columns as they are, NaN where a view is
+        absent or a cell is missing, categories as numbers: ``"auto"`` is a random forest, None
+        nothing, or scikit-learn estimators that accept NaN, such as those of histogram gradient
+        boosting. They join where there are columns and at least two views; where a view is sparse, ``"auto"`` is nothing, and others are refused.
     cross_fit : bool, default=False
-        Whether the weights of the members are learned from five refits, as in `QuiltClassifier`.
+        Whether the weights of the members are learned from five refits, at five times the cost,
+        instead of leave-one-out and out-of-bag predictions.
     max_memory : float, default=4.0
         GiB above which fitting is refused.
     n_jobs : int or None, default=None
         Threads over the experts; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Of the forest and of other experts; an int makes fits repeatable.
+        For the forest and other experts; an int makes fits repeatable.
 
     Attributes
     ----------

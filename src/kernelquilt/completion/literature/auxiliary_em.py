@@ -143,7 +143,7 @@ class AuxiliaryEMCompletion(BaseCompleter):
     max_iter : int, default=500
         Cap on the iterations for each kernel.
     verbose : int, default=0
-        Whether to print the progress.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

@@ -127,7 +127,7 @@ class EMFill(BaseCompleter):
     max_iter : int, default=1000
         Cap on the iterations, of three EM steps each.
     verbose : int, default=0
-        Whether to print the progress.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------
