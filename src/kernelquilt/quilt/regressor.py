@@ -55,7 +55,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         Members beside the kernels that learn from the columns as they are, NaN where a view is
         absent or a cell is missing, categories as numbers: ``"auto"`` is a random forest, None
         nothing, or scikit-learn estimators that accept NaN, such as those of histogram gradient
-        boosting. They join where there are columns and at least two views; where a view is sparse, ``"auto"`` is nothing, and others are refused.
+        boosting. They join where there are columns and at least two views; where a view is sparse,
+        ``"auto"`` is nothing, and others are refused.
     cross_fit : bool, default=False
         Whether the weights of the members are learned from five refits, at five times the cost,
         instead of leave-one-out and out-of-bag predictions.
