@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -33,7 +34,7 @@ LABELS = [label for labels in COLUMNS.values() for label in labels]
 POSITIONS = {name: [LABELS.index(label) for label in labels] for name, labels in COLUMNS.items()}
 ESTIMATORS = [
     kq.LateFusionClassifier(),
-    kq.QuiltClassifier(),
+    kq.QuiltClassifier(random_state=0),
     kq.mkl.UniformMKLClassifier(),
     kq.mkl.CCAFusion(1, eps=1.0, fusion="vote"),
 ]
@@ -407,7 +408,11 @@ def clinical_frame(n, seed=0):
     return frame, y
 
 
-QUILTS = [kq.QuiltClassifier, kq.LateFusionClassifier, kq.quilt.LpMKLRidgeClassifier]
+QUILTS = [
+    pytest.param(partial(kq.QuiltClassifier, random_state=0), id="QuiltClassifier"),
+    kq.LateFusionClassifier,
+    kq.quilt.LpMKLRidgeClassifier,
+]
 every_quilt = pytest.mark.parametrize("classifier", QUILTS)
 
 
