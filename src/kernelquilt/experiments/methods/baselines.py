@@ -57,7 +57,7 @@ def _tuned_svc(train: Floats, test: Floats, split: Split, tuning: Tuning) -> Fit
 METHODS = {
     "quilt": Method("QuiltClassifier, tunes itself", OnKernels(QuiltClassifier(), tuned=())),
     "late fusion": Method(
-        "LateFusionClassifier, a kernel ridge machine per view, tunes itself",
+        "LateFusionClassifier, a kernel ridge regression per view, tunes itself",
         OnKernels(LateFusionClassifier(), tuned=()),
     ),
     "observed fraction": Method(
