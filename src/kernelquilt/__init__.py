@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kernelquilt.quilt import QuiltClassifier as QuiltClassifier
     from kernelquilt.quilt import QuiltRegressor as QuiltRegressor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # where names are when they are first used, so that the command line starts at once; type checkers
 # and editors read the imports above, and a test compares the two

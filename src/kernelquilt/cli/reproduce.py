@@ -34,6 +34,7 @@ from kernelquilt.experiments.study.sources import DataDirectory
 @click.option(
     "--figure", "figures", type=click.IntRange(1), multiple=True, help="Only this figure."
 )
+@click.option("--study", "names", multiple=True, help="Only the study of this name.")
 @click.option("--full/--quick", default=False, help="As in the paper, or small.  [default: quick]")
 @click.option(
     "--data-dir",
@@ -56,6 +57,7 @@ def reproduce(
     listed: bool,
     tables: tuple[int, ...],
     figures: tuple[int, ...],
+    names: tuple[str, ...],
     full: bool,
     data_dir: Path | None,
     datasets: str | None,
@@ -76,10 +78,10 @@ def reproduce(
     if protocol is None:
         raise UserError("name a protocol, or list them with kq reproduce --list")
     check_name(protocol, PROTOCOLS, "protocol")
-    forms = _showing(load_forms(protocol), tables, figures)
-    names = split_names(datasets), split_names(methods)
-    _check_names([whole for whole, _ in forms], *names)
-    studies = _selected([whole if full else quick for whole, quick in forms], *names)
+    forms = _showing(_named(load_forms(protocol), names), tables, figures)
+    wanted = split_names(datasets), split_names(methods)
+    _check_names([whole for whole, _ in forms], *wanted)
+    studies = _selected([whole if full else quick for whole, quick in forms], *wanted)
     if repetitions is not None:
         studies = [replace(study, repetitions=repetitions) for study in studies]
     load = _directory(data_dir)
@@ -116,6 +118,12 @@ def _list(protocols: Sequence[str], as_json: bool) -> None:
 
 def _size(study: Study) -> int:
     return len(study.datasets) * len(study.settings) * len(study.methods) * study.repetitions
+
+
+def _named(forms: list[tuple[Study, Study]], names: Sequence[str]) -> list[tuple[Study, Study]]:
+    for name in names:
+        check_name(name, [full.name for full, _ in forms], "study")
+    return [pair for pair in forms if not names or pair[0].name in names]
 
 
 def _showing(

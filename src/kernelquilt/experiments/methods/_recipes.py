@@ -53,6 +53,8 @@ class Fitted:
     labels : ndarray of shape (n_test,)
     scores : ndarray of shape (n_test,) or (n_test, n_classes), or None
         Decision values or probabilities.
+    proba : ndarray of shape (n_test, n_classes) or None
+        Probabilities, if the method has them.
     parameters : dict
         What was chosen.
     figures : dict of str to float
@@ -68,6 +70,7 @@ class Fitted:
 
     labels: Array
     scores: Array | None
+    proba: Array | None
     parameters: dict[str, Any]
     figures: dict[str, float]
     n_solves: int | None = None
@@ -116,6 +119,24 @@ class OnKernels:
             return fit_and_predict(clone(self.classifier), stacks, split)
         search = MKLSearchCV(self.classifier, candidates, cv=tuning.splitter)
         return from_search(search, stacks, split)
+
+
+@dataclass(frozen=True)
+class OnViews:
+    """Fit a classifier of this package that tunes itself to the views as they are.
+
+    It makes the kernels of the study itself; where there are only kernels it is given these.
+    """
+
+    classifier: Any
+
+    def __call__(self, split: Split, tuning: Tuning) -> Fitted:
+        """Fit and predict."""
+        classifier = clone(self.classifier)
+        if not split.has_features:
+            return fit_and_predict(classifier, split.stacks, split)
+        classifier.set_params(kernels=split.kernels)
+        return fit_and_predict(classifier, (split.train, split.test), split)
 
 
 @dataclass(frozen=True)
@@ -186,10 +207,8 @@ def predictions(model: Any, test: Any) -> Fitted:
     labels = model.predict(test)
     figures = {"test_seconds": time.perf_counter() - begun}
     last = model[-1] if hasattr(model, "steps") else model
-    if hasattr(last, "decision_function"):
-        scores = model.decision_function(test)
-    else:
-        scores = model.predict_proba(test) if hasattr(last, "predict_proba") else None
+    proba = model.predict_proba(test) if hasattr(last, "predict_proba") else None
+    scores = model.decision_function(test) if hasattr(last, "decision_function") else proba
     if hasattr(last, "n_support_") and hasattr(last, "n_solves_"):
         figures["support_share"] = float(np.mean(last.n_support_) / last.dual_coef_.shape[-1])
     if hasattr(last, "n_iter_") and hasattr(last, "n_solves_"):
@@ -206,7 +225,8 @@ def predictions(model: Any, test: Any) -> Fitted:
         figures["log_objective"] = float(np.log(np.maximum(last.objective_, TINY)).mean())
         gap = float(np.max(np.asarray(last.duality_gap_) / np.asarray(last.objective_)))
     solves = getattr(last, "n_solves_", None)
-    return Fitted(labels, scores, {}, figures, None if solves is None else int(solves), gap)
+    solves = None if solves is None else int(solves)
+    return Fitted(labels, scores, proba, {}, figures, solves, gap)
 
 
 def with_figures(fitted: Fitted, **figures: float) -> Fitted:

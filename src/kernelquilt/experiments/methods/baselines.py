@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,6 +20,7 @@ from kernelquilt.experiments.methods._recipes import (
     Method,
     OnFeatures,
     OnKernels,
+    OnViews,
     Tuning,
     from_search,
 )
@@ -48,6 +51,24 @@ def complete_only(split: Split, tuning: Tuning) -> Fitted:
     return _tuned_svc(square, rows, replace(split, y_train=split.y_train[complete]), fewer)
 
 
+def boosted_trees(split: Split, tuning: Tuning) -> Fitted:
+    """Fit gradient boosting with leaves of a size that few samples allow."""
+    leaf = int(np.clip(len(split.y_train) // 20, 2, 20))
+    classifier = HistGradientBoostingClassifier(min_samples_leaf=leaf, random_state=0)
+    return OnFeatures(classifier, prepare=VarianceThreshold())(split, tuning)
+
+
+def light_boosted_trees(split: Split, tuning: Tuning) -> Fitted:
+    """Fit LightGBM, if it is installed, with leaves as small as those of `boosted_trees`."""
+    try:
+        from lightgbm import LGBMClassifier
+    except ImportError as error:
+        raise ImpossibleError("lightgbm is not installed") from error
+    leaf = int(np.clip(len(split.y_train) // 20, 2, 20))
+    classifier = LGBMClassifier(min_child_samples=leaf, random_state=0, n_jobs=1, verbose=-1)
+    return OnFeatures(classifier, prepare=VarianceThreshold())(split, tuning)
+
+
 def _tuned_svc(train: Floats, test: Floats, split: Split, tuning: Tuning) -> Fitted:
     candidates = tuning.candidates(("C",)) or {"C": PENALTIES}
     search = GridSearchCV(SVC(kernel="precomputed"), candidates, cv=tuning.splitter)
@@ -55,10 +76,16 @@ def _tuned_svc(train: Floats, test: Floats, split: Split, tuning: Tuning) -> Fit
 
 
 METHODS = {
-    "quilt": Method("QuiltClassifier, tunes itself", OnKernels(QuiltClassifier(), tuned=())),
+    "quilt": Method(
+        "QuiltClassifier, kernels and a forest, tunes itself",
+        OnViews(QuiltClassifier(random_state=0)),
+    ),
+    "quilt (kernels)": Method(
+        "QuiltClassifier(experts=None), tunes itself", OnViews(QuiltClassifier(experts=None))
+    ),
     "late fusion": Method(
         "LateFusionClassifier, a kernel ridge regression per view, tunes itself",
-        OnKernels(LateFusionClassifier(), tuned=()),
+        OnViews(LateFusionClassifier(random_state=0)),
     ),
     "observed fraction": Method(
         "ObservedFractionMKLClassifier: uniform kernel, margins scaled by the observed fraction",
@@ -84,9 +111,22 @@ METHODS = {
             make_pipeline(StandardScaler(), SimpleImputer(keep_empty_features=True)),
         ),
     ),
-    "HGB": Method(
-        "HistGradientBoosting on features with NaN, as it comes",
-        OnFeatures(HistGradientBoostingClassifier(random_state=0)),
+    "HGB": Method("HistGradientBoosting on features with NaN", boosted_trees),
+    "LightGBM": Method("LightGBM on features with NaN, if it is installed", light_boosted_trees),
+    "forest": Method(
+        "random forest of 400 trees on features with NaN",
+        OnFeatures(
+            RandomForestClassifier(400, min_samples_leaf=2, random_state=0),
+            prepare=VarianceThreshold(),
+        ),
+    ),
+    "logistic": Method(
+        "mean imputation with indicators of what is missing, and logistic regression",
+        OnFeatures(
+            LogisticRegression(max_iter=1000),
+            {"C": [0.001, 0.01, 0.1, 1.0, 10.0]},
+            make_pipeline(VarianceThreshold(), StandardScaler(), SimpleImputer(add_indicator=True)),
+        ),
     ),
     "complete only": Method("mean kernel and SVC on complete samples only", complete_only),
     "majority": Method("the most frequent class", OnFeatures(DummyClassifier())),

@@ -17,6 +17,7 @@ from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
     f1_score,
+    log_loss,
     matthews_corrcoef,
     roc_auc_score,
 )
@@ -103,7 +104,12 @@ def finished_row(cell: Cell, run: Callable[[], dict[str, Any]]) -> Row:
 
 
 def _measured(fitted: Fitted, split: Split) -> dict[str, Any]:
-    figures = measures(split.y_test, fitted.labels, fitted.scores, np.unique(split.y_train))
+    classes = np.unique(split.y_train)
+    figures = measures(split.y_test, fitted.labels, fitted.scores, classes)
+    if fitted.proba is not None:
+        figures["log_loss"] = float(log_loss(split.y_test, fitted.proba, labels=classes))
+        right = fitted.labels == split.y_test
+        figures["calibration_error"] = calibration_error(fitted.proba.max(axis=1), right)
     figures["n_train"], figures["n_test"] = float(len(split.y_train)), float(len(split.y_test))
     return {
         "figures": {**figures, **fitted.figures},
@@ -143,6 +149,28 @@ def measures(y: Array, labels: Array, scores: Array | None, classes: Array) -> d
         if scores is not None and len(np.unique(y)) == len(classes):
             found["auc"] = _area(y, scores, classes)
     return {name: float(value) for name, value in found.items()}
+
+
+def calibration_error(confidence: Array, right: Array, n_bins: int = 10) -> float:
+    """Return the expected calibration error of the predicted classes.
+
+    Parameters
+    ----------
+    confidence : ndarray of shape (n,)
+        Probability of the class that is predicted.
+    right : ndarray of bool of shape (n,)
+        Whether it is the true one.
+    n_bins : int, default=10
+        Equal parts of the range from 0 to 1.
+
+    Returns
+    -------
+    error : float
+        The difference between mean confidence and accuracy in a part, averaged over samples.
+    """
+    part = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    surplus = np.bincount(part, confidence - right, minlength=n_bins)
+    return float(np.abs(surplus).sum() / len(right))
 
 
 def _area(y: Array, scores: Array, classes: Array) -> float:

@@ -16,6 +16,7 @@ A data directory holds ``<name>.npz`` files with ``y`` and
   ``"columns"`` for one view per column, constant columns left out;
 - ``roots``: the views whose square root is taken, ``true`` for all: counts and histograms;
 - ``views``: the views to keep;
+- ``sites``: the key of the sites that samples come from, for studies that leave one out;
 - ``published``: true if the file has ``train_idx`` and ``test_idx``, the split to use.
 """
 
@@ -52,12 +53,15 @@ class Source:
         Row numbers of the split that was published with the data.
     digest : str
         Of the file that they come from, if there is one.
+    sites : ndarray of shape (n,) or None
+        Where samples come from.
     """
 
     data: Any
     y: Array
     published: tuple[Indices, Indices] | None = None
     digest: str = ""
+    sites: Array | None = None
 
 
 class Archive(dict[str, Any]):
@@ -159,7 +163,8 @@ def _source(stored: Archive, options: Mapping[str, Any]) -> Source:
         blocks[name] = np.sqrt(blocks[name])
     views = {name: blocks[name][kept] for name in options.get("views", blocks)}
     observed = np.column_stack([~np.isnan(block).all(axis=1) for block in views.values()])
-    return Source(MultiView(views, observed), y[kept], published, stored.digest)
+    sites = np.asarray(stored[options["sites"]])[kept] if "sites" in options else None
+    return Source(MultiView(views, observed), y[kept], published, stored.digest, sites)
 
 
 def _kept_rows(stored: Mapping[str, Any], y: Array, options: Mapping[str, Any]) -> Indices:

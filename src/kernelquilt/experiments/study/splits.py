@@ -14,6 +14,9 @@ training entries, and no test sample influences another. `Study.problem` may hav
 - ``scale``: ``"unit_diagonal"``, ``"unit_trace"``, ``"mean_diagonal"`` or ``"none"``;
 - ``train``: the share of training samples, or their number in each class, or ``"published"``; a
   data set may have its own in ``options["train"]``;
+- on the axis ``"site"`` the samples of the site that is the setting test, and ``train`` of the
+  others train; on the axis ``"presence"`` those test samples count that have ``"fewer"`` views than
+  the median sample, ``"as many"`` or ``"more"``;
 - ``seeds``: what the seeds of splits and masks are drawn from, in the place of the names of
   protocol, study and data set;
 - ``most``: the number of samples above which a stratified part is drawn; a data set may have its
@@ -243,10 +246,39 @@ def _split(cell: Cell, source: Source) -> tuple[Indices, Indices]:
     most = options.get("most")
     if most is not None and len(y) > most:
         rows, _ = train_test_split(rows, train_size=most, stratify=y, random_state=seed)
+    if cell.study.axis == "site":
+        return _without_site(cell, source, rows, share)
     if isinstance(share, int):
         share *= len(np.unique(y))
     train, test = train_test_split(rows, train_size=share, stratify=y[rows], random_state=seed)
+    if cell.study.axis == "presence":
+        test = _with_presence(cell, source.data.observed.sum(axis=1), test)
     return np.sort(train), np.sort(test)
+
+
+def _without_site(cell: Cell, source: Source, rows: Indices, share: Any) -> tuple[Indices, Indices]:
+    """Return part of the rows of other sites for training, and those of one site for testing."""
+    if source.sites is None:
+        raise ProtocolError(f"{cell.dataset.name} has no sites; name their key in its options")
+    own = source.sites[rows] == cell.setting
+    if not own.any():
+        raise ProtocolError(f"{cell.dataset.name} has no samples of the site {cell.setting!r}")
+    others, seed = rows[~own], seed_of(cell, with_setting=False)
+    train, _ = train_test_split(
+        others, train_size=share, stratify=source.y[others], random_state=seed
+    )
+    return np.sort(train), rows[own]
+
+
+def _with_presence(cell: Cell, counts: Indices, test: Indices) -> Indices:
+    """Return the test rows whose number of views compares with the median as the setting says."""
+    median = np.median(counts)
+    compared = {
+        "fewer": counts[test] < median,
+        "as many": counts[test] == median,
+        "more": counts[test] > median,
+    }
+    return test[compared[cell.setting]]
 
 
 def _masked(cell: Cell, data: Any, train: Indices, test: Indices) -> tuple[Any, Any]:
