@@ -502,6 +502,13 @@ class TestReproduce:
         assert found["skipped"] == []
         assert [study["study"]["name"] for study in found["studies"]] == ["uci"]
 
+    def test_a_study_by_its_name(self, directory):
+        arguments = ("--study", "block", "--datasets", "heart", "--methods", "majority", "--full")
+        result = run("reproduce", "quilt", *arguments, "--repetitions", "1", "--json")
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert [study["study"]["name"] for study in found["studies"]] == ["block"]
+
     def test_a_file_is_read_once(self, directory, monkeypatch):
         read, real = [], sources._read
         monkeypatch.setattr(sources, "_read", lambda path: read.append(path.name) or real(path))
@@ -525,6 +532,7 @@ class TestReproduce:
             ([], "name a protocol"),
             (["nonsense"], "there is no protocol 'nonsense'"),
             (["absent-mkl", "--table", "77"], "has no study of Table 77; it has Table 1"),
+            (["quilt", "--study", "natual"], "no study 'natual'; did you mean 'natural'"),
             (["absent-mkl", "--methods", "C-AMK"], "did you mean 'C-AMKL'"),
             (["absent-mkl", "--datasets", "hart"], "no data set 'hart'; did you mean 'heart'"),
             (["kernel-completion", "--datasets", "none"], "there is no data set 'none'"),

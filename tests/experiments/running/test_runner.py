@@ -16,9 +16,10 @@ import pytest
 
 import kernelquilt as kq
 from kernelquilt.experiments import methods as known_methods
-from kernelquilt.experiments.methods import METHODS, Method
+from kernelquilt.experiments.methods import METHODS, ImpossibleError, Method, Tuning
+from kernelquilt.experiments.methods import _recipes as recipes
 from kernelquilt.experiments.methods.completers import COMPLETERS
-from kernelquilt.experiments.running.evaluate import measures
+from kernelquilt.experiments.running.evaluate import calibration_error, measures
 from kernelquilt.experiments.running.runner import count_open, run_study
 from kernelquilt.experiments.running.store import Row, Store, StoreError
 from kernelquilt.experiments.study.protocol import (
@@ -246,6 +247,35 @@ class TestSplits:
         split = make_split(cell, load(cell.dataset))
         assert (len(split.y_train), len(split.y_test)) == (6, 14)
 
+    def test_a_site_tests_what_the_others_learned(self, load):
+        study = study_of(axis="site", settings=["here"], problem={"train": 0.5})
+        cell = next(study.cells())
+        source = load(cell.dataset)
+        with pytest.raises(ProtocolError, match="first has no sites"):
+            make_split(cell, source)
+        sites = np.where(np.arange(40) % 4 == 0, "here", "there")
+        split = make_split(cell, replace(source, sites=sites))
+        here = source.data[np.flatnonzero(sites == "here")]
+        np.testing.assert_array_equal(split.test["group_0"], here["group_0"])
+        assert len(split.y_train) == 15
+        assert not np.isin(split.train["group_0"][:, 0], here["group_0"][:, 0]).any()
+        with pytest.raises(ProtocolError, match="no samples of the site 'here'"):
+            make_split(cell, replace(source, sites=np.repeat("there", 40)))
+
+    def test_presence_chooses_among_the_same_test_samples(self, load):
+        settings = ["fewer", "as many", "more"]
+        study = study_of(axis="presence", settings=settings, problem={"train": 0.5})
+        source = load(DataSet("second"))
+        views = {name: np.nan_to_num(source.data[name]) for name in source.data.names}
+        observed = np.arange(3) <= np.arange(40)[:, None] % 3
+        source = replace(source, data=kq.MultiView(views, observed))
+        cells = [cell for cell in study.cells() if cell.dataset.name == "second"][::4][:3]
+        splits = [make_split(cell, source) for cell in cells]
+        assert [set(split.test.observed.sum(axis=1)) for split in splits] == [{1}, {2}, {3}]
+        assert sum(len(split.y_test) for split in splits) == 20
+        for split in splits[1:]:
+            np.testing.assert_array_equal(split.train["c"], splits[0].train["c"])
+
 
 def spoiled(data):
     """Return views with other values where they are absent."""
@@ -366,6 +396,30 @@ class TestRuns:
         accuracy = {(r.dataset, r.method): r.figures.get("accuracy") for r in rows}
         for dataset in ("first", "kernels"):
             assert accuracy[dataset, "quilt"] > 0.7 > accuracy[dataset, "majority"]
+        told = {r.method: r.figures for r in rows if r.dataset == "first" and r.status == "ok"}
+        assert {"log_loss", "calibration_error"} <= set(told["quilt"])
+        assert "log_loss" not in told["zero SVC"]
+
+    def test_the_quilt_has_its_forest_where_there_are_columns(self, load, monkeypatch):
+        cell = next(study_of().cells())
+        split = make_split(cell, load(cell.dataset))
+        seen = []
+        monkeypatch.setattr(recipes, "predictions", lambda model, test: seen.append(model))
+        monkeypatch.setattr(recipes, "with_figures", lambda fitted, **figures: fitted)
+        for given in (split, replace(split, has_features=False)):
+            METHODS["quilt"].recipe(given, Tuning({}, 2, 0))
+        assert [len(model.experts_) for model in seen] == [1, 0]
+
+    def test_boosted_trees_can_split_few_samples(self, load):
+        cell = next(study_of().cells())
+        split = make_split(cell, load(cell.dataset))
+        fitted = METHODS["HGB"].recipe(split, Tuning({}, 2, 0))
+        assert len(np.unique(fitted.proba[:, 1])) > 1  # with leaves of 20 all would be the same
+
+    def test_what_is_not_installed_is_impossible(self, load, monkeypatch):
+        monkeypatch.setitem(sys.modules, "lightgbm", None)
+        with pytest.raises(ImpossibleError, match="lightgbm is not installed"):
+            METHODS["LightGBM"].recipe(None, None)
 
     def test_the_users_own_data(self, load, tmp_path):
         source = load(DataSet("second"))
@@ -474,6 +528,14 @@ def test_measures_on_a_table_done_by_hand():
     three = measures(np.array([0, 1, 2]), np.array([0, 1, 1]), None, np.array([0, 1, 2]))
     assert three["f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)
     assert "auc" not in three
+
+
+def test_calibration_error_by_hand():
+    confidence = np.array([0.55, 0.58, 0.9, 0.95, 1.0])
+    right = np.array([True, False, True, True, False])
+    expected = (abs(0.55 + 0.58 - 1) + abs(0.9 + 0.95 + 1.0 - 2)) / 5
+    assert calibration_error(confidence, right) == pytest.approx(expected)
+    assert calibration_error(np.array([0.5, 0.5]), np.array([True, False])) == 0
 
 
 SWEEP = """

@@ -103,10 +103,12 @@ def write(directory, dataset):
     """Write a small file with the keys of the real one."""
     rng = np.random.default_rng(0)
     labels = np.asarray(dataset.options.get("classes", [0, 1]))
+    key = dataset.options.get("labels", "y")
     y = np.tile(labels, N_OF_EACH_CLASS)
     rows = np.arange(len(y))
     X = rng.normal(size=(len(y), 24)) + 1.5 * (y == labels[0])[:, None]
-    entries = {"y": y, "subset_1000": rows, "train_idx": rows[:30], "test_idx": rows[30:]}
+    entries = {key: y, "subset_1000": rows, "train_idx": rows[:30], "test_idx": rows[30:]}
+    entries["site"] = np.repeat(["cleveland", "va"], N_OF_EACH_CLASS)
     views = VIEWS.get(dataset.filename.removesuffix(".npz"), ())
     if dataset.name in KERNEL_FILES:
         entries["K"] = np.stack([X[:, k::12] @ X[:, k::12].T + np.eye(len(y)) for k in range(12)])
