@@ -104,7 +104,8 @@ def stack_value(x, F, codes, weight):
     z = np.tensordot(x[:J], F, axes=1) + x[J:]
     log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
     loss = -(weight @ log_p[np.arange(len(codes)), codes]) / weight.sum()
-    return loss + PENALTY * (RELATIVE * x[:J] @ x[:J] + x[J:] @ x[J:])
+    penalty = PENALTY * (RELATIVE * x[:J] @ x[:J] + x[J:] @ x[J:])
+    return loss + penalty + 0.5 * x[:J] @ x[:J] / weight.sum()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -129,6 +130,16 @@ def test_softmax_stack_is_the_optimum_from_every_start(seed):
         again = solve_softmax_stacking(F, codes, sample_weight=weight, start=start)
         np.testing.assert_allclose(again.weights, stack.weights, atol=1e-8)
         np.testing.assert_allclose(again.bias, stack.bias, atol=1e-8)
+
+
+def test_few_samples_give_modest_probabilities():
+    F, codes, _ = stack_problem(0)
+    F[0] = np.eye(3)[codes]
+    many = solve_softmax_stacking(np.tile(F, (1, 50, 1)), np.tile(codes, 50))
+    few = solve_softmax_stacking(F, codes)
+    assert few.weights[0] < 0.7 * many.weights[0]
+    weighted = solve_softmax_stacking(F, codes, sample_weight=np.full(len(codes), 50.0))
+    np.testing.assert_allclose(weighted.weights, many.weights, atol=1e-8)
 
 
 def test_separable_scores_and_useless_experts():

@@ -4,14 +4,16 @@ Classification, with scores :math:`F_j(x)` of c classes by expert j, is softmax 
 
 .. math:: P(x) \propto \exp\bigl(\textstyle\sum_j v_j F_j(x) + b\bigr), \qquad
           \min_{v \ge 0, \, b} \; -\frac{\sum_i \omega_i \log P_{y_i}(x_i)}{\sum_i \omega_i}
-          + \mu \bigl(\rho \, v'v + b'b\bigr),                                            (1)
+          + \mu \bigl(\rho \, v'v + b'b\bigr) + \frac{\kappa}{\sum_i \omega_i} v'v,          (1)
 
 and regression, with scores :math:`F_j(x)` and targets y, is least squares
 
 .. math:: \min_{v \ge 0, \, b} \; \frac{\sum_i \omega_i (y_i - \sum_j v_j F_j(x_i) - b)^2}
           {\sum_i \omega_i} + \mu \bigl(\rho \, v'v + b^2\bigr).                          (2)
 
-The scores must be out of sample, such as leave-one-out scores. Both problems are strictly convex:
+The scores must be out of sample, such as leave-one-out scores. Few samples are easily told apart by
+chance: the last term of (1) is a standard normal prior of the weights, which keeps probabilities
+modest where there are few samples and vanishes where there are many. Both problems are strictly convex:
 projected Newton steps with a line search end at the one optimum whatever the start. With constant
 columns added for b, both are :math:`\min_x \phi(Ax) + x'Dx/2` over a box.
 
@@ -21,7 +23,7 @@ symbol                 name here
 F_j(x_i)               ``F[j, i]``
 v, b                   ``weights``, ``bias``
 omega                  ``sample_weight``
-mu, rho                ``PENALTY``, ``RELATIVE``
+mu, rho, kappa         ``PENALTY``, ``RELATIVE``, ``PRIOR``
 =====================  ===========================
 """
 
@@ -35,6 +37,7 @@ from kernelquilt._typing import Bools, Floats, Indices
 
 PENALTY = 0.005
 RELATIVE = 0.01
+PRIOR = 0.5
 EVEN = 0.01  # pull of the weights of members towards equal ones
 START = 3.0  # sum of the weights to start from
 MAX_ITER = 200
@@ -90,7 +93,7 @@ def solve_softmax_stacking(
     codes : ndarray of shape (n,)
         Position of the class of each sample, 0 to c - 1.
     sample_weight : ndarray of shape (n,), optional
-        Weights of the samples, 1 by default.
+        As how many samples each counts, 1 by default.
     start : ndarray of shape (J + c,), optional
         Weights and biases to start from.
 
@@ -100,7 +103,9 @@ def solve_softmax_stacking(
     """
     J, _, c = F.shape
     x = np.r_[np.full(J, START / J), np.zeros(c)] if start is None else np.asarray(start, float)
-    return _softmax_regression(F, codes, sample_weight, _penalties(J, c), np.zeros(J + c), x)
+    penalty = _penalties(J, c)
+    penalty[:J] += 2.0 * PRIOR / (F.shape[1] if sample_weight is None else sample_weight.sum())
+    return _softmax_regression(F, codes, sample_weight, penalty, np.zeros(J + c), x)
 
 
 def solve_member_weights(
