@@ -10,7 +10,7 @@ The members of a classifier, with out-of-sample probabilities :math:`P_k`, are j
 
 .. math:: P(x) \propto \exp\bigl(\textstyle\sum_k a_k \log P_k(x)\bigr), \qquad
           \min_{a \ge 0} \; -\frac{\sum_i \omega_i \log P_{y_i}(x_i)}{\sum_i \omega_i}
-          + \rho \sum_k (a_k - 1/K)^2,
+          + \Bigl(\rho + \frac{\kappa}{\sum_i \omega_i}\Bigr) \sum_k (a_k - 1/K)^2,
 
 those of a regressor, with predictions f_k, as :math:`\sum_k a_k f_k` with the squared loss. The two
 parts of the quilt that learn from kernels, early and late, are one member, their geometric mean:

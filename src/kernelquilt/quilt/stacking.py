@@ -13,9 +13,9 @@ and regression, with scores :math:`F_j(x)` and targets y, is least squares
 
 The scores must be out of sample, such as leave-one-out scores. Few samples are easily told apart by
 chance: the last term of (1) is a standard normal prior of the weights, which keeps probabilities
-modest where there are few samples and vanishes where there are many. Both problems are strictly convex:
-projected Newton steps with a line search end at the one optimum whatever the start. With constant
-columns added for b, both are :math:`\min_x \phi(Ax) + x'Dx/2` over a box.
+modest where there are few samples and vanishes where there are many. Both problems are strictly
+convex: projected Newton steps with a line search end at the one optimum whatever the start. With
+constant columns added for b, both are :math:`\min_x \phi(Ax) + x'Dx/2` over a box.
 
 =====================  ===========================
 symbol                 name here
@@ -39,6 +39,7 @@ PENALTY = 0.005
 RELATIVE = 0.01
 PRIOR = 0.5
 EVEN = 0.01  # pull of the weights of members towards equal ones
+FEW = 3.0  # the same where there are few samples, divided by their number
 START = 3.0  # sum of the weights to start from
 MAX_ITER = 200
 TOLERANCE = 1e-12  # of the projected gradient
@@ -104,7 +105,7 @@ def solve_softmax_stacking(
     J, _, c = F.shape
     x = np.r_[np.full(J, START / J), np.zeros(c)] if start is None else np.asarray(start, float)
     penalty = _penalties(J, c)
-    penalty[:J] += 2.0 * PRIOR / (F.shape[1] if sample_weight is None else sample_weight.sum())
+    penalty[:J] += 2.0 * PRIOR / _count(sample_weight, F.shape[1])
     return _softmax_regression(F, codes, sample_weight, penalty, np.zeros(J + c), x)
 
 
@@ -126,7 +127,7 @@ def solve_member_weights(
     """
     K = len(logs)
     even = np.full(K, 1.0 / K)
-    pull = np.full(K, 2 * EVEN)
+    pull = np.full(K, 2.0 * (EVEN + FEW / _count(sample_weight, logs.shape[1])))
     return _softmax_regression(logs, codes, sample_weight, pull, even, even).weights
 
 
@@ -235,6 +236,11 @@ def _linear_regression(
         value, lambda x: (H @ x - linear, H), centre if start is None else start, J
     )
     return StackingWeights(x[:J], x[J:] if len(x) > J else np.zeros(1), value(x), residual)
+
+
+def _count(sample_weight: Floats | None, n: int) -> float:
+    """Return as how many samples all count."""
+    return n if sample_weight is None else float(sample_weight.sum())
 
 
 def _shares(sample_weight: Floats | None, n: int) -> tuple[Indices, Floats]:
