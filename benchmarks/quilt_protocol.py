@@ -11,17 +11,13 @@ import kernelquilt as kq
 
 GROUPS = {
     "heart": 4, "ionosphere": 6, "sonar": 6, "wdbc": 5, "spambase": 6, "splice": 6, "pima": 4,
-    "wine": 4, "letter": 4, "water_2class": 6, "orl_faces": 6, "balance": 2, "iris": 2,
 }  # fmt: skip
 MAIN = (
     "heart", "ionosphere", "sonar", "wdbc", "spambase", "splice", "pima", "protein_fold",
     "reuters_multilingual_1200", "uci_multiple_features", "webkb_course",
     "protein_location_4class", "flower17_features", "nutrimouse",
 )  # fmt: skip
-FRESH = ("wine", "letter", "water_2class", "orl_faces", "balance", "iris")
-NATURAL = ("three_sources", "breast_tcga", "cll_multiomics")
-TEXT = ("reuters_multilingual_1200", "webkb_course", "three_sources")
-FIRST_CLASSES = {"letter": 10, "orl_faces": 20, "flower17_features": 10}
+TEXT = ("reuters_multilingual_1200", "webkb_course")
 HISTOGRAMS = ("hsv_hist", "lab_hist", "lbp", "dense_sift_bow", "colour_bow")
 RATIOS = (0.2, 0.4, 0.6, 0.8)
 N_MOST = 300
@@ -39,8 +35,8 @@ def load(directory, name):
             views = [str(view) for view in stored["view_names"]]
             blocks = {v: np.asarray(stored[f"view_{k}"], float) for k, v in enumerate(views)}
     keep = np.ones(len(y), dtype=bool)
-    if name in FIRST_CLASSES:
-        keep = np.isin(y, np.unique(y)[: FIRST_CLASSES[name]])
+    if name == "flower17_features":
+        keep = np.isin(y, np.unique(y)[:10])
     elif name == "protein_fold":
         labels, counts = np.unique(y, return_counts=True)
         keep = np.isin(y, labels[np.argsort(-counts, kind="stable")[:8]])
@@ -70,8 +66,7 @@ def kernels_of(name):
 def cell(directory, name, ratio, repetition, mechanism="mcar"):
     """Return masked views, labels, training and test rows of one cell of the protocol.
 
-    With `ratio` None views are absent as they are; "mnar" makes views absent more often in one half
-    of the classes than in the other.
+    "mnar" makes views absent more often in one half of the classes than in the other.
     """
     blocks, y = load(directory, name)
     seed = crc32(f"{name}/{ratio}/{repetition}/{mechanism}".encode())
@@ -81,15 +76,14 @@ def cell(directory, name, ratio, repetition, mechanism="mcar"):
         rows, _ = train_test_split(rows, train_size=N_MOST, stratify=y, random_state=repetition)
     blocks, y = {v: block[rows] for v, block in blocks.items()}, y[rows]
     observed = np.column_stack([~np.isnan(b).all(axis=1) for b in blocks.values()])
-    if ratio is not None:
-        share = np.full(observed.shape, ratio)
-        if mechanism == "mnar":
-            codes = np.unique(y, return_inverse=True)[1]
-            often = (codes[:, None] + np.arange(observed.shape[1])) % 2 == 0
-            share = np.where(often, min(1.5 * ratio, 0.95), 0.5 * ratio)
-        mask = rng.random(observed.shape) >= share
-        mask[np.arange(len(mask)), rng.integers(0, mask.shape[1], len(mask))] |= ~mask.any(axis=1)
-        observed &= mask
+    share = np.full(observed.shape, ratio)
+    if mechanism == "mnar":
+        codes = np.unique(y, return_inverse=True)[1]
+        often = (codes[:, None] + np.arange(observed.shape[1])) % 2 == 0
+        share = np.where(often, min(1.5 * ratio, 0.95), 0.5 * ratio)
+    mask = rng.random(observed.shape) >= share
+    mask[np.arange(len(mask)), rng.integers(0, mask.shape[1], len(mask))] |= ~mask.any(axis=1)
+    observed &= mask
     train, test = train_test_split(
         np.arange(len(y)), train_size=0.6, stratify=y, random_state=1000 + repetition
     )
