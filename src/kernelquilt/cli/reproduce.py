@@ -44,6 +44,7 @@ from kernelquilt.experiments.study.sources import DataDirectory
 )
 @click.option("--datasets", metavar="NAME,...", help="Only these data sets.")
 @click.option("--methods", metavar="NAME,...", help="Only these methods.")
+@click.option("--reading", help="In the place of the protocol's reading of the paper.")
 @click.option("--repetitions", type=click.IntRange(1), help="In the place of the protocol's.")
 @click.option(
     "--store",
@@ -60,6 +61,7 @@ def reproduce(
     data_dir: Path | None,
     datasets: str | None,
     methods: str | None,
+    reading: str | None,
     repetitions: int | None,
     store: Path | None,
     **run: Any,
@@ -76,7 +78,7 @@ def reproduce(
     if protocol is None:
         raise UserError("name a protocol, or list them with kq reproduce --list")
     check_name(protocol, PROTOCOLS, "protocol")
-    forms = _showing(load_forms(protocol), tables, figures)
+    forms = _showing(load_forms(protocol, reading=reading), tables, figures)
     names = split_names(datasets), split_names(methods)
     _check_names([whole for whole, _ in forms], *names)
     studies = _selected([whole if full else quick for whole, quick in forms], *names)
