@@ -34,6 +34,7 @@ from kernelquilt.experiments.study.sources import DataDirectory
 @click.option(
     "--figure", "figures", type=click.IntRange(1), multiple=True, help="Only this figure."
 )
+@click.option("--study", "studies", multiple=True, help="Only this study, see --list.")
 @click.option("--full/--quick", default=False, help="As in the paper, or small.  [default: quick]")
 @click.option(
     "--data-dir",
@@ -57,6 +58,7 @@ def reproduce(
     listed: bool,
     tables: tuple[int, ...],
     figures: tuple[int, ...],
+    studies: tuple[str, ...],
     full: bool,
     data_dir: Path | None,
     datasets: str | None,
@@ -78,16 +80,20 @@ def reproduce(
     if protocol is None:
         raise UserError("name a protocol, or list them with kq reproduce --list")
     check_name(protocol, PROTOCOLS, "protocol")
-    forms = _showing(load_forms(protocol, reading=reading), tables, figures)
+    forms = load_forms(protocol, reading=reading)
+    for name in studies:
+        check_name(name, [whole.name for whole, _ in forms], "study")
+    forms = [pair for pair in forms if not studies or pair[0].name in studies]
+    forms = _showing(forms, tables, figures)
     names = split_names(datasets), split_names(methods)
     _check_names([whole for whole, _ in forms], *names)
-    studies = _selected([whole if full else quick for whole, quick in forms], *names)
+    chosen = _selected([whole if full else quick for whole, quick in forms], *names)
     if repetitions is not None:
-        studies = [replace(study, repetitions=repetitions) for study in studies]
+        chosen = [replace(study, repetitions=repetitions) for study in chosen]
     load = _directory(data_dir)
     options = RunOptions(store=store or Path(f"kq-{protocol}.sqlite"), **run)
     check_directory(options.output)
-    run_and_show(studies, load, options)
+    run_and_show(chosen, load, options)
 
 
 def _list(protocols: Sequence[str], as_json: bool) -> None:
