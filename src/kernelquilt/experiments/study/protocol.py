@@ -49,12 +49,15 @@ class DataSet:
         What it stands in for, and why, if it is not the set of the paper.
     options : dict
         How the file is read, see `kernelquilt.experiments.study.sources`.
+    about : list of str
+        What a report says of the samples.
     """
 
     name: str
     file: str = ""
     stand_in: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    about: list[str] = field(default_factory=list)
 
     @property
     def filename(self) -> str:
@@ -82,6 +85,8 @@ class Study:
         Names in `kernelquilt.experiments.methods`.
     diagnostics : list of str
         Those of them that read what a method must not read; shown, but compared with nothing.
+    drawn : list of str
+        Methods in curves; the best on average if empty.
     problem : dict
         How kernels, masks and splits are made, see `kernelquilt.experiments.study.splits`.
     grid : dict of str to list
@@ -116,6 +121,7 @@ class Study:
     datasets: list[DataSet]
     methods: list[str]
     diagnostics: list[str] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
     shows: list[str] = field(default_factory=list)
     task: str = "classification"
     axis: str = "none"
