@@ -540,10 +540,25 @@ class TestReproduce:
             (["absent-mkl", "--data-dir", "none"], "there is no data directory 'none'"),
             (["absent-mkl", "--data-dir", "."], "none of the data sets is there"),
             (["absent-mkl", "--repetitions", "0"], "--repetitions"),
+            (["absent-mkl", "--study", "reading"], "no study 'reading'; did you mean 'readings'"),
+            (["absent-mkl", "--reading", "none"], "no reading 'none'; there are squared"),
         ],
     )
     def test_bad_input(self, directory, arguments, message):
         assert message in fails("reproduce", *arguments)
+
+    def test_one_study_in_another_reading(self, directory):
+        options = ("--methods", "zero SVC", "--datasets", "heart", "--repetitions", "1", "--json")
+        for reading, fill in (("linear", "after_centring"), ("squared", "before_centring")):
+            result = run(
+                "reproduce", "absent-mkl", "--study", "uci", "--reading", reading, *options
+            )
+            assert result.exit_code == 0, result.output
+            (found,) = json.loads(result.stdout)["studies"]
+            assert found["study"]["name"] == "uci"
+            assert found["study"]["problem"]["fill"] == fill
+            assert found["n_finished"] == 3
+            assert found["n_left_out"] == (0 if reading == "linear" else 3)
 
     def test_no_data_directory(self, directory, monkeypatch):
         monkeypatch.delenv("KERNELQUILT_DATA")

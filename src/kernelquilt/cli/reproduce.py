@@ -34,7 +34,7 @@ from kernelquilt.experiments.study.sources import DataDirectory
 @click.option(
     "--figure", "figures", type=click.IntRange(1), multiple=True, help="Only this figure."
 )
-@click.option("--study", "names", multiple=True, help="Only the study of this name.")
+@click.option("--study", "studies", multiple=True, help="Only this study, see --list.")
 @click.option("--full/--quick", default=False, help="As in the paper, or small.  [default: quick]")
 @click.option(
     "--data-dir",
@@ -45,6 +45,7 @@ from kernelquilt.experiments.study.sources import DataDirectory
 )
 @click.option("--datasets", metavar="NAME,...", help="Only these data sets.")
 @click.option("--methods", metavar="NAME,...", help="Only these methods.")
+@click.option("--reading", help="In the place of the protocol's reading of the paper.")
 @click.option("--repetitions", type=click.IntRange(1), help="In the place of the protocol's.")
 @click.option(
     "--store",
@@ -57,11 +58,12 @@ def reproduce(
     listed: bool,
     tables: tuple[int, ...],
     figures: tuple[int, ...],
-    names: tuple[str, ...],
+    studies: tuple[str, ...],
     full: bool,
     data_dir: Path | None,
     datasets: str | None,
     methods: str | None,
+    reading: str | None,
     repetitions: int | None,
     store: Path | None,
     **run: Any,
@@ -78,16 +80,20 @@ def reproduce(
     if protocol is None:
         raise UserError("name a protocol, or list them with kq reproduce --list")
     check_name(protocol, PROTOCOLS, "protocol")
-    forms = _showing(_named(load_forms(protocol), names), tables, figures)
-    wanted = split_names(datasets), split_names(methods)
-    _check_names([whole for whole, _ in forms], *wanted)
-    studies = _selected([whole if full else quick for whole, quick in forms], *wanted)
+    forms = load_forms(protocol, reading=reading)
+    for name in studies:
+        check_name(name, [whole.name for whole, _ in forms], "study")
+    forms = [pair for pair in forms if not studies or pair[0].name in studies]
+    forms = _showing(forms, tables, figures)
+    names = split_names(datasets), split_names(methods)
+    _check_names([whole for whole, _ in forms], *names)
+    chosen = _selected([whole if full else quick for whole, quick in forms], *names)
     if repetitions is not None:
-        studies = [replace(study, repetitions=repetitions) for study in studies]
+        chosen = [replace(study, repetitions=repetitions) for study in chosen]
     load = _directory(data_dir)
     options = RunOptions(store=store or Path(f"kq-{protocol}.sqlite"), **run)
     check_directory(options.output)
-    run_and_show(studies, load, options)
+    run_and_show(chosen, load, options)
 
 
 def _list(protocols: Sequence[str], as_json: bool) -> None:
@@ -118,12 +124,6 @@ def _list(protocols: Sequence[str], as_json: bool) -> None:
 
 def _size(study: Study) -> int:
     return len(study.datasets) * len(study.settings) * len(study.methods) * study.repetitions
-
-
-def _named(forms: list[tuple[Study, Study]], names: Sequence[str]) -> list[tuple[Study, Study]]:
-    for name in names:
-        check_name(name, [full.name for full, _ in forms], "study")
-    return [pair for pair in forms if not names or pair[0].name in names]
 
 
 def _showing(

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit, logit
 
 from kernelquilt.experiments.plain import plain
 from kernelquilt.experiments.reporting.figures import study_figures, to_png, to_svg
@@ -353,7 +354,14 @@ def test_intervals_stay_within_the_bounds_of_the_metric(metric, scale, low, high
     study = make_study(metric=metric, scale=scale)
     axes = first_panel(study, swinging(study, 0.02, 0.98))
     half = 0.48 * stats.t.ppf(0.975, 5) / np.sqrt(5)
-    expected = np.clip([scale * (0.5 - half), scale * (0.5 + half)], low, high)
+    if np.isfinite(high):  # by the delta method
+        share, width = (scale * 0.5 - low) / (high - low), (high - low) / scale
+        slope = half / (width * share * (1 - share))
+        expected = low + (high - low) * expit(logit(share) + slope * np.array([-1, 1]))
+    elif np.isfinite(low):
+        expected = 0.5 * np.exp([-2 * half, 2 * half])
+    else:
+        expected = [0.5 - half, 0.5 + half]
     heights = axes.collections[0].get_paths()[0].vertices[:, 1]
     np.testing.assert_allclose([heights.min(), heights.max()], expected)
     assert low <= axes.get_ylim()[0] <= expected[0]
@@ -531,3 +539,100 @@ def test_page_in_a_browser(store, tmp_path):
         assert overflow <= 0
         assert len(sizes) == 3
         assert min(min(size) for size in sizes) > 50
+
+
+def sized(rows, n_train=60.0, n_test=40.0):
+    sizes = {"n_train": n_train, "n_test": n_test}
+    return [replace(row, figures=row.figures | sizes) for row in rows]
+
+
+def test_p_values_allow_for_common_samples_where_the_sizes_are_known():
+    study = make_study()
+    known, unknown = summarise(study, sized(make_rows(study))), summarise(study, make_rows(study))
+    assert known.test_ratios == pytest.approx(dict.fromkeys(["heart", "sonar", "wdbc"], 2 / 3))
+    own, other = entry(known, "poor", "heart"), entry(unknown, "poor", "heart")
+    assert own.t_p_value == other.t_p_value < own.corrected_p_value
+    assert np.isnan(other.corrected_p_value)
+    rows = list(csv.DictReader(io.StringIO(to_csv(known))))
+    assert float(rows[2]["corrected_p_value"]) == own.corrected_p_value
+
+
+def many_methods(**changes):
+    methods = [f"method {k}" for k in range(9)]
+    study = make_study(methods=methods, **changes)
+    rows = make_rows(study)
+    levels = {method: 0.5 + 0.05 * k for k, method in enumerate(methods)}
+    return study, [
+        replace(row, figures={study.metric: levels[row.method] + 0.001 * row.repetition})
+        for row in rows
+    ]
+
+
+def test_a_panel_has_the_six_best_methods():
+    study, rows = many_methods()
+    figure = study_figures(summarise(study, rows))[0]
+    names = [text.get_text() for text in figure.figure.legends[0].get_texts()]
+    assert names == [f"method {k}" for k in range(3, 9)]
+    assert "3 other methods in the table only." in figure.caption
+    lower = summarise(replace(study, higher_is_better=False), rows)
+    names = [text.get_text() for text in study_figures(lower)[0].figure.legends[0].get_texts()]
+    assert names == [f"method {k}" for k in range(6)]
+
+
+def test_a_study_may_name_the_methods_of_its_panels():
+    study, rows = many_methods(drawn=["method 8", "method 0"])
+    figure = study_figures(summarise(study, rows))[0].figure
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["method 0", "method 8"]
+
+
+@pytest.mark.parametrize(("metric", "scale"), [("train_seconds", "log"), ("accuracy", "linear")])
+def test_figures_that_span_decades_have_a_logarithmic_axis(metric, scale):
+    study = make_study(metric=metric, scale=1.0)
+    rows = [
+        replace(row, figures={metric: 10.0 ** -(row.repetition % 3)}) for row in make_rows(study)
+    ]
+    figure = study_figures(summarise(study, rows))[0].figure
+    assert {axes.get_yscale() for axes in figure.axes} == {scale}
+
+
+def test_the_page_of_one_data_set_shows_what_one_can_show(tmp_path):
+    about = ["60 samples", "Classes: a (30), b (30)"]
+    study = make_study(
+        datasets=[{"name": "own", "about": about}],
+        settings=["-"], axis="none", extra=["train_seconds", "test_seconds"],
+    )  # fmt: skip
+    rows = sized(make_rows(study))
+    text = write_report([summarise(study, rows)], tmp_path).page.read_text("utf-8")
+    for told in ("Data: own", *about, "p, corrected t-test", "seconds to train", "&lt;0.001"):
+        assert told in text
+    for left_out in ("win-tie-loss", "Win-tie-loss", "Against ", "average rank", "<details"):
+        assert left_out not in text
+    methods = re.findall(r'<th scope="row">(\w+)</th>', text)
+    assert methods[-1] == "poor"
+    assert sorted(methods) == ["close", "good", "poor"]
+
+
+def test_one_data_set_in_several_settings_has_no_ranks_and_open_p_values(tmp_path):
+    study = make_study(datasets=["own"], pooled=False, extra=["train_seconds"])
+    text = write_report([summarise(study, make_rows(study))], tmp_path).page.read_text("utf-8")
+    assert "win-tie-loss" not in text
+    assert text.count("<details open>") == 2
+
+
+def test_readings_are_told_by_their_distance_to_the_paper():
+    printed = {"good": {"heart": 90.0, "sonar": 80.0}, "poor": {"heart": 70.0, "sonar": 60.0}}
+    study = make_study(
+        datasets=["heart", "sonar"], methods=["good", "poor"], axis="reading", pooled=False,
+        settings=["far", "near"], repetitions=1, paper=printed,
+    )  # fmt: skip
+    rows = [
+        replace(row, figures={"accuracy": printed[row.method][row.dataset] / 100 + shift})
+        for row in make_rows(study)
+        for shift in [{"far": -0.05, "near": 0.01}[row.setting] * (1 + (row.method == "poor"))]
+    ]
+    assert remarks(summarise(study, rows))[-1] == (
+        "Mean absolute difference to the printed good and poor over 2 data sets, the nearest "
+        "reading first: near: 1.50; far: 7.50."
+    )
+    fewer = [row for row in rows if (row.dataset, row.setting) != ("sonar", "far")]
+    assert "over 1 data set," in remarks(summarise(study, fewer))[-1]

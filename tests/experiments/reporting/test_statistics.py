@@ -187,3 +187,36 @@ def test_interval_equals_scipy(rng):
     assert np.isnan(mean_interval([0.5])[1:]).all()
     assert np.isnan(mean_interval([])).all()
     assert mean_interval(np.zeros(3)) == (0, 0, 0)
+
+
+def test_the_corrected_t_test_by_hand():
+    values = np.array([1.0, 2.0, 4.0, 0.5, 1.5, 3.0])
+    error = np.sqrt((1 / 6 + 0.4 / 0.6) * values.var(ddof=1))
+    expected = 2 * stats.t.sf(values.mean() / error, 5)
+    assert t_p_value(values, 0.4 / 0.6) == pytest.approx(expected)
+    assert t_p_value(values) == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue)
+    assert t_p_value(values) < expected
+    assert np.isnan(t_p_value(values, np.nan))
+
+
+def test_corrected_p_values_are_corrected_for_the_number_of_methods_too():
+    scores = np.random.default_rng(0).normal(size=(3, 8)) + np.arange(3)[:, None]
+    found = compare_with(scores, 2, test_ratio=0.5)
+    raw = [t_p_value(scores[m] - scores[2], 0.5) for m in range(2)]
+    np.testing.assert_allclose(found.corrected_p_values[:2], holm(raw))
+    assert np.isnan(found.corrected_p_values[2])
+    assert np.isnan(compare_with(scores, 2).corrected_p_values).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.0, np.inf), (-1.0, 1.0)])
+def test_intervals_near_a_bound_stay_within_it_and_around_the_mean(low, high):
+    values = np.array([0.99, 0.999, 0.9, 0.95, 1.0])
+    mean, lower, upper = mean_interval(values, test_ratio=0.7, low=low, high=high)
+    assert low < lower < mean < upper < high
+    wide = mean_interval(values, test_ratio=0.7)
+    assert wide[2] > 1.0
+    assert wide[2] - wide[1] > np.subtract(*mean_interval(values)[:0:-1])
+
+
+def test_an_interval_at_its_bound_has_no_width():
+    assert mean_interval(np.ones(4), low=0.0, high=1.0) == (1.0, 1.0, 1.0)

@@ -110,7 +110,9 @@ class OnKernels:
         """Fit and predict."""
         if self.filler is None:
             return self._fitted(split.stacks, split, tuning)
-        stacks, seconds = _filled(self.filler, split.stacks)
+        begun = time.perf_counter()
+        stacks = split.filled(clone(self.filler))
+        seconds = time.perf_counter() - begun
         return with_figures(self._fitted(stacks, split, tuning), fill_seconds=seconds)
 
     def _fitted(self, stacks: Stacks, split: Split, tuning: Tuning) -> Fitted:
@@ -157,21 +159,17 @@ class OnFeatures:
 
     def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
-        features, seconds = _filled(self.prepare, split.features)
+        begun = time.perf_counter()
+        prepare = clone(self.prepare)
+        train, test = split.features
+        features = prepare.fit_transform(train), prepare.transform(test)
+        seconds = time.perf_counter() - begun
         if self.grid:
             search = GridSearchCV(self.classifier, self.grid, cv=tuning.splitter)
             fitted = from_search(search, features, split)
         else:
             fitted = fit_and_predict(clone(self.classifier), features, split)
         return with_figures(fitted, fill_seconds=seconds)
-
-
-def _filled(filler: Any, pair: tuple[Any, Any]) -> tuple[tuple[Any, Any], float]:
-    """Transform training and test samples; return these, and the seconds it took."""
-    begun = time.perf_counter()
-    filler = clone(filler)
-    filled = filler.fit_transform(pair[0]), filler.transform(pair[1])
-    return filled, time.perf_counter() - begun
 
 
 def from_search(search: Any, stacks: tuple[Any, Any], split: Split) -> Fitted:

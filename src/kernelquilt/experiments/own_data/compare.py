@@ -91,7 +91,7 @@ def comparison_study(
         protocol=PROTOCOL,
         name="-".join([data.name, *([mechanism] if ratios else []), _digest(data)]),
         title=f"{data.name}: {len(data.views)} samples, {data.views.shape[1]} views",
-        datasets=[DataSet(data.name)],
+        datasets=[DataSet(data.name, about=_about(data))],
         methods=chosen,
         diagnostics=[name for name in chosen if METHODS[name].leaky],
         axis="ratio" if ratios else "none",
@@ -107,9 +107,29 @@ def comparison_study(
         grid={"C": [0.1, 1.0, 10.0, 100.0]},
         folds=min(LARGEST_FOLDS, int(TRAIN_SHARE * smallest)),
         metric=metric,
+        extra=["train_seconds", "search_seconds", "test_seconds"],
         pooled=not ratios,
         notes=notes,
     )
+
+
+def _about(data: UserData) -> list[str]:
+    """Return what the samples are, in lines of a report."""
+    observed = data.views.observed
+    n_samples, n_views = observed.shape
+    classes, counts = np.unique(data.labels(), return_counts=True)
+    absent = 1 - observed.mean(axis=0)
+    views = [
+        f"{name} ({data.views[name].shape[1]} columns, {share:.0%} absent)"
+        for name, share in zip(data.views.names, absent, strict=True)
+    ]
+    n_patterns = len(np.unique(observed, axis=0))
+    return [
+        f"{n_samples} samples, {observed.all(axis=1).sum()} of them with all {n_views} views; "
+        f"{n_patterns} patterns of absence",
+        "Classes: " + ", ".join(f"{c} ({n})" for c, n in zip(classes, counts, strict=True)),
+        "Views: " + ", ".join(views),
+    ]
 
 
 def check_name(name: str, known: Collection[str], kind: str) -> None:

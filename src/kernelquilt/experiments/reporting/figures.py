@@ -6,43 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kernelquilt._typing import Floats
 from kernelquilt.experiments.own_data.patterns import literal
 from kernelquilt.experiments.reporting.statistics import indistinct_groups, mean_interval
 from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Summary, shared
+from kernelquilt.experiments.reporting.table import plural
+from kernelquilt.experiments.reporting.words import axis_of, figure_of, with_unit
 from kernelquilt.inspection.style import COLOURS, MARKERS, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# settings in words, and what they are multiplied with to be shown
-_AXES = {
-    "ratio": ("share of views absent (%)", 100.0),
-    "missing": ("kernels absent per sample", 1.0),
-    "m0": ("kernels that a sample may turn off", 1.0),
-    "lam": ("weight of the agreement (lambda)", 1.0),
-    "max_iter": ("iterations at most", 1.0),
-}
-# figures in words, and what they are not below or above
-_METRICS = {
-    "accuracy": ("accuracy", 0.0, 1.0),
-    "balanced_accuracy": ("balanced accuracy", 0.0, 1.0),
-    "cv_accuracy": ("accuracy in cross-validation", 0.0, 1.0),
-    "f1": ("F1 score", 0.0, 1.0),
-    "auc": ("area under the ROC curve", 0.0, 1.0),
-    "mcc": ("Matthews correlation", -1.0, 1.0),
-    "squared_relative_error": ("squared relative error", 0.0, np.inf),
-    "average_relative_error": ("average relative error", 0.0, np.inf),
-    "train_seconds": ("seconds to train", 0.0, np.inf),
-    "test_seconds": ("seconds to predict", 0.0, np.inf),
-    "search_seconds": ("seconds to tune", 0.0, np.inf),
-    "log_objective": ("logarithm of the objective", -np.inf, np.inf),
-}
-_UNITS: dict[float, str] = {1: "", 100: " (%)"}
 _PANELS = 9  # of one figure
+_LINES = 6  # of one panel
+_DECADES = 30.0  # ratio of the largest to the smallest figure from which on an axis is logarithmic
 _LONGEST_NAME = 28
 _FONT: Any = {"font.size": 9.0, "axes.titlesize": 10.0, "svg.hashsalt": "kernelquilt"}
 
@@ -112,7 +91,7 @@ def _repetitions(summary: Summary) -> Iterator[StudyFigure]:
         axes.plot(means[m], place, "|", color=COLOURS[1], markersize=14, markeredgewidth=2)
     names = [summary.methods[drawn[m]] for m in order]
     axes.set_yticks(range(len(names)), [_label(name) for name in names])
-    axes.set(xlim=_bounded(summary, axes.get_xlim()), ylim=(-0.6, len(names) - 0.4))
+    axes.set(xlim=np.clip(axes.get_xlim(), *_bounds(summary)), ylim=(-0.6, len(names) - 0.4))
     axes.set_xlabel(literal(_metric(summary)))
     _plain(axes)
     yield StudyFigure(
@@ -131,12 +110,13 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
     numeric = all(isinstance(s, int | float) and not isinstance(s, bool) for s in study.settings)
     if not numeric or len(study.settings) < 2:
         return
-    words, scale = _AXES.get(study.axis, (study.axis.replace("_", " "), 1.0))
+    words, scale = axis_of(study.axis)
     order = np.argsort(study.settings)
     places = scale * np.array(study.settings, dtype=np.float64)[order]
     present = ~np.isnan(summary.values)
     panels = np.flatnonzero(present.any(axis=(0, 2, 3)))
-    drawn = np.flatnonzero(present.any(axis=(1, 2, 3)))
+    drawn = _drawn(summary)
+    log = _spans_decades(summary)
     for number, start in enumerate(range(0, len(panels), _PANELS), start=1):
         chosen = panels[start : start + _PANELS]
         n_columns = min(3, len(chosen))
@@ -148,9 +128,12 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
             axes.remove()
         for axes, d in zip(grid, chosen, strict=False):
             shown = _compared(summary.values[:, d, order])
-            for m in drawn:
-                _draw_curve(axes, summary, int(m), places, shown[m])
-            axes.set(ylim=_bounded(summary, axes.get_ylim()), title=_label(study.datasets[d].name))
+            name = study.datasets[d].name
+            for k, m in enumerate(drawn):
+                _draw_curve(axes, summary, name, line_style(k), m, places, shown[m])
+            axes.set_title(_label(name))
+            axes.set_yscale("log" if log else "linear")
+            axes.set_ylim(np.clip(axes.get_ylim(), *_bounds(summary)) if not log else None)
             # shares stay on a scale of shares, counts and weights may span decades
             spans_decades = scale == 1 and 0 < 10 * places[0] <= places[-1]
             _set_ticks(axes, places, width / n_columns - 0.7, log=spans_decades)
@@ -161,12 +144,15 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
             axes.set_xlabel(literal(words))
         _legend(figure, grid[0], width)
         what = f"{_metric(summary)} against {words}"
+        n_left = int(np.count_nonzero(present.any(axis=(1, 2, 3)))) - len(drawn)
+        others = f" {plural(n_left, 'other method')} in the table only." if n_left else ""
         names = ", ".join(study.datasets[d].name for d in chosen)
         yield StudyFigure(
             f"curves-{number}",
             figure,
-            f"{what}: mean over the repetitions with its 95 % interval or, where there are fewer "
-            f"than {LEAST_TESTED}, a dot for each.",
+            f"{what}: mean over the repetitions with its 95 % interval, which allows for their "
+            f"common samples, or, where there are fewer than {LEAST_TESTED}, a dot for each."
+            f"{others}",
             f"Curves of {what}, one panel for each of: {names}; one line for each of {len(drawn)} "
             "methods.",
         )
@@ -183,15 +169,44 @@ def _compared(values: Floats) -> Floats:
     return shown
 
 
-def _draw_curve(axes: "Axes", summary: Summary, m: int, places: Floats, values: Floats) -> None:
+def _drawn(summary: Summary) -> list[int]:
+    """Return the methods of the curves: those that the study names, or the best on average."""
+    there = (~np.isnan(summary.values)).any(axis=(1, 2, 3))
+    own = [int(m) for m in np.flatnonzero(there)]
+    named = [m for m in own if summary.methods[m] in summary.study.drawn]
+    if named or len(own) <= _LINES:
+        return named or own
+    sign = -1 if summary.study.higher_is_better else 1
+    means = {m: sign * np.nanmean(summary.values[m]) for m in own}
+    return sorted(sorted(own, key=means.__getitem__)[:_LINES])
+
+
+def _spans_decades(summary: Summary) -> bool:
+    """Return whether figures that are positive, and have no other bound, span decades."""
+    values = summary.values[~np.isnan(summary.values)]
+    if not len(values) or values.min() <= 0 or _bounds(summary) != (0.0, np.inf):
+        return False
+    return bool(values.max() >= _DECADES * values.min())
+
+
+def _draw_curve(
+    axes: "Axes",
+    summary: Summary,
+    dataset: str,
+    style: dict[str, Any],
+    m: int,
+    places: Floats,
+    values: Floats,
+) -> None:
     """Draw the mean of values (n_settings, n_repetitions) of a method at places (n_settings,)."""
-    style = line_style(m)
-    means, *ends = np.array([mean_interval(row[~np.isnan(row)]) for row in values]).T
-    low, high = _bounded(summary, ends)
+    bounds = dict(zip(("low", "high"), _bounds(summary), strict=True))
+    ratio = summary.test_ratios.get(dataset, 0.0)
+    means, low, high = np.array(
+        [mean_interval(row[~np.isnan(row)], test_ratio=ratio, **bounds) for row in values]
+    ).T
     # an interval of few repetitions says less than they do
     few = np.count_nonzero(~np.isnan(values), axis=1) < LEAST_TESTED
-    opacity = min(0.14, 0.7 / len(summary.study.methods))
-    axes.fill_between(places, low, high, ~few, color=style["color"], alpha=opacity, lw=0)
+    axes.fill_between(places, low, high, ~few, color=style["color"], alpha=0.12, lw=0)
     at = np.broadcast_to(places[:, None], values.shape)
     axes.scatter(at[few], values[few], s=7, color=style["color"], alpha=0.4, clip_on=False)
     name = _label(summary.methods[m])
@@ -320,15 +335,13 @@ def _label(name: str) -> str:
 
 
 def _metric(summary: Summary) -> str:
-    scale, name = summary.study.scale, summary.study.metric
-    words, _, _ = _METRICS.get(name, (name.replace("_", " "), 0, 0))
-    return words + _UNITS.get(scale, f" (times {scale:g})")
+    return with_unit(summary.study.metric, summary.study.scale)
 
 
-def _bounded(summary: Summary, values: ArrayLike) -> Floats:
-    """Return values of the metric within what it can be."""
-    _, low, high = _METRICS.get(summary.study.metric, ("", -np.inf, np.inf))
-    return np.clip(values, summary.study.scale * low, summary.study.scale * high)
+def _bounds(summary: Summary) -> tuple[float, float]:
+    """Return what the metric cannot be below and above, as shown."""
+    figure = figure_of(summary.study.metric)
+    return summary.study.scale * figure.low, summary.study.scale * figure.high
 
 
 def _plain(axes: "Axes") -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelquilt.experiments.reporting import table
+from kernelquilt.experiments.reporting import table, words
 from kernelquilt.experiments.reporting.figures import study_figures, to_png, to_svg
 from kernelquilt.experiments.reporting.summary import Summary, collected
 from kernelquilt.experiments.reporting.writers import to_csv, to_latex, to_markdown
@@ -66,7 +66,9 @@ def write_report(summaries: Sequence[Summary], output: str | Path) -> Report:
         for version in found
     )
     seeds = sorted({seed for summary in summaries for seed in summary.seeds})
-    text = template.render(sections=sections, seeds=seeds, versions=versions, table=table)
+    text = template.render(
+        sections=sections, seeds=seeds, versions=versions, table=table, words=words
+    )
     page.write_text(text, encoding="utf-8")
     return Report(page, tuple(written), tuple(summaries))
 

@@ -2,9 +2,16 @@
 
 Scores are paired: entry by entry, those of all methods come from the same repetition or data set.
 J. Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7 (2006).
+
+Repetitions are random splits of the same samples. They are not independent, so that the variance of
+their mean is larger than the plain t-test takes it to be, and the corrected resampled t-test, after
+C. Nadeau and Y. Bengio, Inference for the generalization error, Machine Learning 52 (2003), takes
+it to be (1/n + n_test / n_train) times the variance of a repetition, not 1/n times.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +32,7 @@ class Comparison:
     differences: Floats  # mean of the score minus that of the reference
     # two-sided, after Holm's correction, nan at the reference
     t_p_values: Floats
+    corrected_p_values: Floats  # of the corrected resampled t-test
     wilcoxon_p_values: Floats
 
 
@@ -48,17 +56,28 @@ def paired_differences(scores: ArrayLike, reference: int) -> Floats:
     return np.where(np.abs(differences) <= noise, 0.0, differences)
 
 
-def t_p_value(differences: ArrayLike) -> float:
-    """Return the two-sided p-value of the paired t-test.
+def t_p_value(differences: ArrayLike, test_ratio: float = 0.0) -> float:
+    """Return the two-sided p-value of the paired t-test, corrected if there is a test ratio.
 
-    It is 1 if all differences are zero, 0 if they are otherwise equal, and nan of fewer than 2.
+    Parameters
+    ----------
+    differences : array-like of shape (n,)
+    test_ratio : float, default=0.0
+        Test samples for each training sample of a repetition; nan gives nan.
+
+    Returns
+    -------
+    p_value : float
+        1 if all differences are zero, 0 if they are otherwise equal, nan of fewer than 2.
     """
     values = np.asarray(differences, dtype=np.float64)
-    if len(values) < 2:
+    n, mean = len(values), values.mean() if len(values) else np.nan
+    if n < 2 or np.isnan(test_ratio):
         return np.nan
-    if stats.sem(values) <= _ROUNDING * abs(values.mean()):
-        return float(values.mean() == 0)
-    return float(stats.ttest_1samp(values, 0.0).pvalue)
+    error = stats.sem(values) * np.sqrt(1 + n * test_ratio)
+    if error <= _ROUNDING * abs(mean):
+        return float(mean == 0)
+    return float(2 * stats.t.sf(abs(mean) / error, n - 1))
 
 
 def wilcoxon_p_value(differences: ArrayLike) -> float:
@@ -103,12 +122,17 @@ def best_method(means: ArrayLike, *, higher_is_better: bool = True) -> int:
     return int(np.nanargmax(means) if higher_is_better else np.nanargmin(means))
 
 
-def compare_with(scores: ArrayLike, reference: int) -> Comparison:
-    """Compare every method with one of them by scores (n_methods, n)."""
+def compare_with(scores: ArrayLike, reference: int, test_ratio: float = np.nan) -> Comparison:
+    """Compare every method with one of them by scores (n_methods, n).
+
+    `test_ratio` is that of `t_p_value`, nan if it is not known or the scores are no repetitions.
+    """
     differences = paired_differences(scores, reference)
     others = np.arange(len(differences)) != reference
-    p_values = np.full((2, len(differences)), np.nan)
-    for row, test in zip(p_values, (t_p_value, wilcoxon_p_value), strict=True):
+    tests: tuple[Callable[[ArrayLike], float], ...]
+    tests = (t_p_value, partial(t_p_value, test_ratio=test_ratio), wilcoxon_p_value)
+    p_values = np.full((len(tests), len(differences)), np.nan)
+    for row, test in zip(p_values, tests, strict=True):
         row[others] = holm([test(values) for values in differences[others]])
     return Comparison(differences.mean(axis=1), *p_values)
 
@@ -196,11 +220,37 @@ def indistinct_groups(average_ranks: ArrayLike, critical_difference: float) -> l
     return groups
 
 
-def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
-    """Return the mean of values (n,) and its 95 % t interval, nan where there are too few."""
+def mean_interval(
+    values: ArrayLike, *, test_ratio: float = 0.0, low: float = -np.inf, high: float = np.inf
+) -> tuple[float, float, float]:
+    """Return the mean of values (n,) and its 95 % t interval, nan where there are too few.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+    test_ratio : float, default=0.0
+        As in `t_p_value`; nan counts as 0.
+    low, high : float
+        What a value can be. The interval is computed of the logarithm of the distance to a bound,
+        or to both of them, so that it stays within.
+
+    Returns
+    -------
+    mean, lower, upper : float
+    """
     given = np.asarray(values, dtype=np.float64)
     mean = float(given.mean()) if len(given) else np.nan
     if len(given) < 2:
         return mean, np.nan, np.nan
-    half = float(stats.t.ppf(0.975, len(given) - 1) * stats.sem(given))
-    return mean, mean - half, mean + half
+    error = stats.sem(given) * np.sqrt(1 + len(given) * np.nan_to_num(test_ratio))
+    half = float(stats.t.ppf(0.975, len(given) - 1) * error)
+    if half == 0 or mean in (low, high) or np.isinf(low):
+        return mean, mean - half, mean + half
+    if np.isinf(high):
+        factor = np.exp(half / (mean - low))
+        return mean, low + (mean - low) / factor, low + (mean - low) * factor
+    # of log((x - low) / (high - x))
+    factor = np.exp(half * (high - low) / ((mean - low) * (high - mean)))
+    odds = (mean - low) / (high - mean)
+    ends = [low + (high - low) * x / (1 + x) for x in (odds / factor, odds * factor)]
+    return mean, float(ends[0]), float(ends[1])

@@ -8,7 +8,7 @@ averages and ranks are over.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Entry:
     difference: float  # ours minus the paper's
     # against the best, after Holm's correction; nan for the best, and with too few repetitions
     t_p_value: float
+    corrected_p_value: float  # nan also if the sizes of the splits are not known
     wilcoxon_p_value: float
     compared: bool  # with the other methods of the line
     best: bool  # of these
@@ -124,6 +125,8 @@ class Summary:
     reference: str = ""  # the method with the best average, if there is any
     ranking: Ranking | None = None  # of `ranked`, if there are several on several data sets
     ranked: tuple[str, ...] = ()
+    # test samples for each training sample, by data set; of those whose rows have these figures
+    test_ratios: dict[str, float] = field(default_factory=dict)
 
 
 def summaries_of(
@@ -208,7 +211,10 @@ def summarise(study: Study, rows: Sequence[Row]) -> Summary:
     shape = len(methods), len(labels), len(in_line), len(repetitions)
     shown = {name: values.reshape(shape).mean(axis=2) for name, values in figures.items()}
     counts = {status: marks.reshape(shape).sum(axis=(2, 3)) for status, marks in ended.items()}
-    lines = tuple(_line(study, methods, at, labels[at], shown, counts) for at in range(len(labels)))
+    ratios = _test_ratios(kept)
+    lines = tuple(
+        _line(study, methods, at, labels[at], shown, counts, ratios) for at in range(len(labels))
+    )
     scores = shown[study.metric]
     own = [
         [labels.index((d, s)) for s in lines_of if s in ("", *own_settings)] for d in own_datasets
@@ -222,6 +228,7 @@ def summarise(study: Study, rows: Sequence[Row]) -> Summary:
         values=values[:, :, [settings.index(setting) for setting in own_settings]],
         scores=scores,
         lines=lines,
+        test_ratios=ratios,
         **_overall(study, methods, lines, scores, own),
         n_cells=len(seeds) * sum(1 for _ in study.cells()),
         n_finished=len(kept),
@@ -269,6 +276,15 @@ def collected(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return {name: sorted(versions) for name, versions in sorted(found.items())}
 
 
+def _test_ratios(rows: Sequence[Row]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if "n_test" in row.figures and row.figures.get("n_train"):
+            ratio = row.figures["n_test"] / row.figures["n_train"]
+            found.setdefault(row.dataset, []).append(ratio)
+    return {dataset: float(np.mean(ratios)) for dataset, ratios in found.items()}
+
+
 def _checked(row: Row, metric: str) -> Row:
     """Return a row as failed if it lacks the figure that is compared."""
     if row.status != "ok" or np.isfinite(row.figures.get(metric, np.nan)):
@@ -311,19 +327,25 @@ def _line(
     label: tuple[str, str],
     figures: dict[str, Floats],
     ended: dict[str, Array],
+    test_ratios: dict[str, float],
 ) -> Line:
     """Return a line from figures (n_methods, n_lines, n_repetitions) and counts of cells."""
     scores = figures[study.metric][:, position]
     compared, common = judged(study, methods, scores)
     best = np.zeros(len(methods), dtype=np.bool_)
-    p_values = np.full((2, len(methods)), np.nan)
+    p_values = np.full((3, len(methods)), np.nan)
     if compared.sum() >= 2:
         means = scores[compared][:, common].mean(axis=1)
         first = best_method(means, higher_is_better=study.higher_is_better)
         best[compared] = np.isclose(means, means[first], rtol=1e-12, atol=0)
         if common.sum() >= LEAST_TESTED:
-            comparison = compare_with(scores[compared][:, common], first)
-            p_values[:, compared] = comparison.t_p_values, comparison.wilcoxon_p_values
+            ratio = test_ratios.get(label[0], np.nan)
+            found = compare_with(scores[compared][:, common], first, ratio)
+            p_values[:, compared] = (
+                found.t_p_values,
+                found.corrected_p_values,
+                found.wilcoxon_p_values,
+            )
     entries = []
     for m, method in enumerate(methods):
         used = common if compared[m] else ~np.isnan(scores[m])
@@ -338,7 +360,8 @@ def _line(
             best=bool(best[m]),
             level=bool(not best[m] and p_values[0, m] > study.level),
             t_p_value=float(p_values[0, m]),
-            wilcoxon_p_value=float(p_values[1, m]),
+            corrected_p_value=float(p_values[1, m]),
+            wilcoxon_p_value=float(p_values[2, m]),
             paper=paper,
             paper_std=_printed(study, study.paper_std, method, *label),
             difference=mean - paper,

@@ -7,6 +7,7 @@ import numpy as np
 
 from kernelquilt.experiments.reporting.statistics import best_method, compare_with
 from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Entry, Summary, judged
+from kernelquilt.experiments.reporting.words import figure_of, with_unit
 
 DASH = "-"
 LEVEL_MARK, ALONE_MARK, DIAGNOSTIC_MARK = "†", "‡", "§"
@@ -48,6 +49,8 @@ def table_lines(summary: Summary) -> list[TableLine]:
 
 def closing_lines(summary: Summary) -> list[TableLine]:
     """Return the average and the win-tie-loss line of the table."""
+    if len(summary.lines) == 1:
+        return []
     decimals = decimals_of(summary)
     averages = [
         CellText(
@@ -59,7 +62,7 @@ def closing_lines(summary: Summary) -> list[TableLine]:
         for method, standing in zip(summary.methods, summary.standings, strict=True)
     ]
     lines = [TableLine("average", averages)]
-    if summary.reference:
+    if _over_datasets(summary):
         cells = [CellText(_win_tie_loss(summary, method)) for method in summary.methods]
         lines.append(TableLine("win-tie-loss", cells))
     return lines
@@ -75,11 +78,11 @@ def extra_lines(summary: Summary, name: str) -> list[TableLine]:
 
 
 def p_value_lines(summary: Summary) -> list[TableLine]:
-    """Return the p-values of both tests for each line that has any."""
+    """Return the p-values of the three tests for each line that has any."""
     return [
         TableLine(line.label, [CellText(_p_values(entry)) for entry in line.entries])
         for line in summary.lines
-        if any(entry.best for entry in line.entries)
+        if any(not np.isnan(entry.t_p_value) for entry in line.entries)
     ]
 
 
@@ -89,7 +92,9 @@ def standing_lines(summary: Summary) -> list[TableLine]:
     The cells are difference, interval, p-value of the t-test and of Wilcoxon's, rank, win-tie-loss.
     """
     signed = f"+.{decimals_of(summary)}f"
-    lines = []
+    lines: list[TableLine] = []
+    if not _over_datasets(summary):
+        return lines
     for method, found in zip(summary.methods, summary.standings, strict=True):
         if method == summary.reference or np.isnan(found.average):
             continue
@@ -103,6 +108,32 @@ def standing_lines(summary: Summary) -> list[TableLine]:
         )
         lines.append(TableLine(method, [CellText(text) for text in texts]))
     return lines
+
+
+def method_lines(summary: Summary) -> list[TableLine]:
+    """Return the only line of a table turned by a quarter: a line per method, the best first.
+
+    The cells are the figure, the p-values of the three tests and the further figures.
+    """
+    (texts,), (line,) = table_lines(summary), summary.lines
+    sign = -1 if summary.study.higher_is_better else 1
+    order = np.argsort([sign * entry.mean for entry in line.entries], kind="stable")
+    lines = []
+    for m in order:
+        entry = line.entries[m]
+        p_values = entry.t_p_value, entry.corrected_p_value, entry.wilcoxon_p_value
+        extra = [number_text(entry.extra[name], ".3g") for name in summary.study.extra]
+        cells = [CellText(text) for text in [*map(p_value_text, p_values), *extra]]
+        lines.append(TableLine(summary.methods[m], [texts.cells[m], *cells]))
+    return lines
+
+
+def method_head(summary: Summary) -> list[str]:
+    """Return the names of the columns of `method_lines`."""
+    study = summary.study
+    extra = [figure_of(name).words for name in study.extra]
+    tests = ["p, t-test", "p, corrected t-test", "p, Wilcoxon"]
+    return ["method", with_unit(study.metric, study.scale), *tests, *extra]
 
 
 def decimals_of(summary: Summary) -> int:
@@ -157,6 +188,11 @@ def legend(summary: Summary) -> list[str]:
         f"Bold is the best of a line; {LEVEL_MARK} is not significantly different from the best "
         f"(paired t-test over the repetitions, Holm's correction, level {study.level:g}).",
     ]
+    if summary.test_ratios and len(summary.repetitions) >= LEAST_TESTED:
+        lines.append(
+            "Repetitions share their samples, for which the corrected resampled t-test (Nadeau "
+            "and Bengio 2003) allows and the plain one does not."
+        )
     if study.paper:
         lines.append("Beside ours: the paper's figure, and ours minus the paper's.")
     shown = [name for name in study.diagnostics if name in summary.methods]
@@ -165,7 +201,7 @@ def legend(summary: Summary) -> list[str]:
             f"Marked {DIAGNOSTIC_MARK} and compared with nothing: {', '.join(shown)}, which reads "
             "what a method must not read."
         )
-    if summary.reference:
+    if _over_datasets(summary):
         lines.append(
             f"Win-tie-loss counts lines against {summary.reference}, the method with the best "
             "average; a tie is a difference that is not significant or, where there are fewer than "
@@ -182,6 +218,11 @@ def remarks(summary: Summary) -> list[str]:
 def stand_ins(summary: Summary) -> list[str]:
     """Return which data sets are not those of the paper, and why."""
     return [f"{d.name}: {d.stand_in}" for d in summary.study.datasets if d.stand_in]
+
+
+def _over_datasets(summary: Summary) -> bool:
+    """Return whether there is something to say of several data sets."""
+    return bool(summary.reference) and len(summary.study.datasets) > 1
 
 
 def _cell(entry: Entry, decimals: int, diagnostic: bool) -> CellText:
@@ -205,7 +246,8 @@ def _paper_texts(ours: float, paper: float, decimals: int) -> tuple[str, str]:
 def _p_values(entry: Entry) -> str:
     if entry.best:
         return "best"
-    return f"{p_value_text(entry.t_p_value)} / {p_value_text(entry.wilcoxon_p_value)}"
+    tests = entry.t_p_value, entry.corrected_p_value, entry.wilcoxon_p_value
+    return " / ".join(map(p_value_text, tests))
 
 
 def _win_tie_loss(summary: Summary, method: str) -> str:
@@ -267,6 +309,9 @@ def _against_paper(summary: Summary) -> Iterator[str]:
             f"{', '.join(sorted(own))}, the paper's over {len(printed)}: differences are partly "
             "due to that."
         )
+    if study.axis == "reading":
+        yield from _readings(summary)
+        return
     agreed = [_winner_holds(summary, position) for position in range(len(summary.lines))]
     known = [holds for holds in agreed if holds is not None]
     if known:
@@ -281,6 +326,24 @@ def _against_paper(summary: Summary) -> Iterator[str]:
             f"Our figures and the paper's are {differences.mean():.3g} apart on average and "
             f"{differences.max():.3g} at most."
         )
+
+
+def _readings(summary: Summary) -> Iterator[str]:
+    """Yield how far each reading is from the paper, over the data sets that all readings have."""
+    settings = summary.settings
+    names = [dataset.name for dataset in summary.study.datasets]
+    entries = {(line.dataset, line.setting): line.entries for line in summary.lines}
+    table = np.array([[[e.difference for e in entries[d, s]] for d in names] for s in settings])
+    used = ~np.isnan(table).any(axis=(0, 2))
+    if not used.any():
+        return
+    table = table[:, used]
+    distances = np.abs(table).mean(axis=(1, 2))
+    told = [f"{settings[k]}: {distances[k]:.2f}" for k in np.argsort(distances, kind="stable")]
+    yield (
+        f"Mean absolute difference to the printed {' and '.join(summary.methods)} over "
+        f"{plural(int(used.sum()), 'data set')}, the nearest reading first: {'; '.join(told)}."
+    )
 
 
 def _winner_holds(summary: Summary, position: int) -> bool | None:

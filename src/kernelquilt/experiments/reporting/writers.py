@@ -28,6 +28,7 @@ from kernelquilt.experiments.reporting.table import (
     status,
     table_lines,
 )
+from kernelquilt.experiments.reporting.words import figure_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,7 +67,7 @@ def to_markdown(summary: Summary) -> str:
     blocks = [f"# {_markdown(summary.study.title)}", _markdown(status(summary))]
     blocks.append(_markdown_table(summary, [*table_lines(summary), *closing_lines(summary)]))
     for name in summary.study.extra:
-        blocks.append(f"Mean of {_markdown(name)}:")
+        blocks.append(f"Mean of {_markdown(figure_of(name).words)}:")
         blocks.append(_markdown_table(summary, extra_lines(summary, name)))
     blocks.append("\n".join(f"- {_markdown(text)}" for text in _below(summary)))
     return "\n\n".join(blocks) + "\n"

@@ -14,7 +14,7 @@
 Kernels are ``K (M, n, n)`` of the file. `DataSet.options` may instead have
 
 - ``kernels``: what is computed of each view ``view_0``, ``view_1``, ... of the file, see
-  `kernelquilt.experiments.study.splits.KERNELS`; samples whose kernel values are all zero in a
+  `kernelquilt.experiments.study.kernels`; samples whose kernel values are all zero in a
   view are left out;
 - ``toy``: ``{kind, n_samples, views}``, kernels that `make_toy_kernels` draws anew in each
   repetition; there is no file. ``views`` are the numbers of those to keep, all by default.
@@ -31,9 +31,10 @@ from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 from kernelquilt.datasets import make_toy_kernels
 from kernelquilt.experiments.study.completion_measures import spectra
+from kernelquilt.experiments.study.kernels import KERNELS
 from kernelquilt.experiments.study.protocol import Cell, DataSet, ProtocolError
 from kernelquilt.experiments.study.sources import Archive, DataMissingError, Load
-from kernelquilt.experiments.study.splits import KERNELS, seed_of, with_absent
+from kernelquilt.experiments.study.splits import seed_of, with_absent
 from kernelquilt.kernels.view_kernels import ViewKernels
 
 PUBLISHED = ("tr_idx", "val_idx", "test_idx", "observed_val", "observed_test")

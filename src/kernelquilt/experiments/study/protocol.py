@@ -49,12 +49,15 @@ class DataSet:
         What it stands in for, and why, if it is not the set of the paper.
     options : dict
         How the file is read, see `kernelquilt.experiments.study.sources`.
+    about : list of str
+        What a report says of the samples.
     """
 
     name: str
     file: str = ""
     stand_in: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    about: list[str] = field(default_factory=list)
 
     @property
     def filename(self) -> str:
@@ -82,6 +85,8 @@ class Study:
         Names in `kernelquilt.experiments.methods`.
     diagnostics : list of str
         Those of them that read what a method must not read; shown, but compared with nothing.
+    drawn : list of str
+        Methods in curves; the best on average if empty.
     problem : dict
         How kernels, masks and splits are made, see `kernelquilt.experiments.study.splits`.
     grid : dict of str to list
@@ -116,6 +121,7 @@ class Study:
     datasets: list[DataSet]
     methods: list[str]
     diagnostics: list[str] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
     shows: list[str] = field(default_factory=list)
     task: str = "classification"
     axis: str = "none"
@@ -236,25 +242,38 @@ def load_protocol(name: str, *, quick: bool = False) -> list[Study]:
     return [forms[quick] for forms in load_forms(name)]
 
 
-def load_forms(name: str) -> list[tuple[Study, Study]]:
+def load_forms(name: str, *, reading: str | None = None) -> list[tuple[Study, Study]]:
     """Return the full and the quick form of each study of a protocol."""
     if name not in PROTOCOLS:
         raise ProtocolError(f"there is no protocol {name!r}; there are {', '.join(PROTOCOLS)}")
     folder = files("kernelquilt.experiments.study") / "protocols"
-    return parse_protocol((folder / f"{name}.toml").read_text("utf-8"))
+    return parse_protocol((folder / f"{name}.toml").read_text("utf-8"), reading=reading)
 
 
-def parse_protocol(text: str) -> list[tuple[Study, Study]]:
+def parse_protocol(text: str, *, reading: str | None = None) -> list[tuple[Study, Study]]:
     """Return the full and the quick form of each study of a protocol in TOML.
 
     Entries before the first study are defaults of all studies. A study may ``quick = {...}``
-    replace entries in its quick form.
+    replace entries in its quick form. ``[readings]`` has entries of `Study.problem` by name, for
+    what a paper leaves open: a study takes those of its ``reading``, or of the one that is asked
+    for here, and one whose axis is ``"reading"`` compares them all.
     """
     entries = tomllib.loads(text)
+    readings = entries.pop("readings", {})
+    if reading is not None and reading not in readings:
+        there = f"there are {', '.join(readings)}" if readings else "the protocol has none"
+        raise ProtocolError(f"there is no reading {reading!r}; {there}")
     found = []
     for study in entries.pop("study"):
         merged = {**entries, **study}
         shorter = merged.pop("quick", {})
+        if "reading" in merged:
+            chosen = readings[reading or merged["reading"]]
+            merged["problem"] = {**merged["problem"], **chosen}
+            del merged["reading"]
+        if merged.get("axis") == "reading":
+            merged["settings"] = list(readings)
+            merged["problem"] = {**merged["problem"], "readings": readings}
         merged.setdefault("paper_settings", merged.get("settings", []))
         found.append((Study.from_dict(merged), Study.from_dict({**merged, **shorter})))
     return found

@@ -3,14 +3,20 @@
 Every statistic (means of features, widths of kernels, centring, scaling) comes from observed
 training entries, and no test sample influences another. `Study.problem` may have
 
-- ``kernels``: what is computed of each view, see `KERNELS`; a dict of these by setting if the axis
-  is ``"kernels"``; a data set may have its own in ``options["kernels"]``;
+- ``kernels``: what is computed of each view, a name of `kernelquilt.experiments.study.kernels`; a
+  dict of these by setting if the axis is ``"kernels"``; a data set may have its own in
+  ``options["kernels"]``;
 - ``channels``: true if each kernel is a channel of its own that can be absent; otherwise views are;
 - ``mask``: ``{mechanism = ...}`` of `make_absent`; the ratio is the setting if the axis is
-  ``"ratio"``, otherwise nothing is made absent; mechanism ``"block_test"`` takes one view, drawn at
+  ``"ratio"``, otherwise ``ratio`` of the mask, where a list has a ratio for each repetition in
+  turn; mechanism ``"block_test"`` takes one view, drawn at
   random, from all test samples and makes ``ratio`` of the others absent in training;
-- ``standardize``: whether features are standardised (default true);
+- ``standardize``: whether features are standardised (default true), or a dict of that by data set;
 - ``centre``: whether kernels are centred (default true);
+- ``fill``: ``"after_centring"`` (default), fillers of kernels are given centred and scaled kernels;
+  or ``"before_centring"``, they are given kernels as they are, and what they return is centred
+  and scaled;
+- ``readings``: entries as these by setting if the axis is ``"reading"``;
 - ``scale``: ``"unit_diagonal"``, ``"unit_trace"``, ``"mean_diagonal"`` or ``"none"``;
 - ``train``: the share of training samples, or their number in each class, or ``"published"``; a
   data set may have its own in ``options["train"]``;
@@ -24,7 +30,7 @@ training entries, and no test sample influences another. `Study.problem` may hav
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from zlib import crc32
@@ -40,48 +46,16 @@ from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.views import MultiView
 from kernelquilt.datasets import make_absent
+from kernelquilt.experiments.study.kernels import KERNELS
 from kernelquilt.experiments.study.protocol import Cell, ProtocolError
 from kernelquilt.experiments.study.sources import Source
-from kernelquilt.kernels.functions import Gaussian, LatentSemantic, MedianGaussian, gaussian_bank
 from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
 from kernelquilt.kernels.view_kernels import ViewKernels
 
 Stacks = tuple[KernelStack, KernelStack]
 
+ROUNDING = 1e-9  # squared norms below it, relative to the largest, are those of zero
 N_COORDINATES = 5  # of each kernel, for methods that need features where there are only kernels
-
-
-def polynomial_2(A: Floats, B: Floats) -> Floats:
-    """Return (a'b + 1)^2."""
-    return np.asarray((A @ B.T + 1) ** 2)
-
-
-def polynomial_3(A: Floats, B: Floats) -> Floats:
-    """Return (a'b + 1)^3."""
-    return np.asarray((A @ B.T + 1) ** 3)
-
-
-def unit_gaussian(A: Floats, B: Floats) -> Floats:
-    """Return exp(-|a - b|^2): half the mean squared distance of one standardised column is 1."""
-    squares = (A**2).sum(axis=1)[:, None] - 2 * A @ B.T + (B**2).sum(axis=1)
-    return np.asarray(np.exp(-np.maximum(squares, 0.0)))
-
-
-KERNELS: dict[str, Any] = {
-    "gaussian": Gaussian(),
-    "median_gaussian": MedianGaussian(),
-    "median_gaussian_raw": MedianGaussian(standardize=False),
-    "unit_gaussian": unit_gaussian,
-    "cosine": "cosine",
-    "linear": "linear",
-    "polynomial_2": polynomial_2,
-    "polynomial_3": polynomial_3,
-    "latent_semantic": LatentSemantic(),
-    "bank_20_linear": gaussian_bank(20, 2**-7, 2**7, spacing="linear"),
-    "bank_20_log": gaussian_bank(20, 2**-7, 2**7, spacing="log"),
-    "bank_3": [Gaussian(0.25), Gaussian(1.0), Gaussian(4.0)],
-    "three_kinds": ["linear", Gaussian(), polynomial_2],
-}
 
 
 @dataclass(frozen=True)
@@ -100,6 +74,8 @@ class Split:
     centre : bool
     scale : str
     standardize : bool
+    fill : {"before_centring", "after_centring"}
+        When methods that fill kernels do so.
     has_features : bool
         Whether `train` has features that can be given to methods for features.
     """
@@ -113,17 +89,18 @@ class Split:
     centre: bool
     scale: str
     standardize: bool
+    fill: str
     has_features: bool
 
     @cached_property
     def stacks(self) -> Stacks:
         """Kernels of training (n_train, n_train) and test samples (n_test, n_train)."""
-        return self._prepared(self.train, self.test)
+        return self._finished(*self._kernels)
 
     @cached_property
     def leaky_stacks(self) -> Stacks:
         """The same with the entries that should be absent behind the mask, for diagnostics."""
-        train, test = self._prepared(*self.complete)
+        train, test = self._finished(*self._computed(*self.complete))
         masked = self.stacks
         return (
             train._with_observed(masked[0].observed),
@@ -141,21 +118,41 @@ class Split:
             return _joined(self.train), _joined(self.test)
         return _coordinates(*self.stacks)
 
-    def _prepared(self, train: Any, test: Any) -> Stacks:
-        if isinstance(train, MultiView):
-            cells = SimpleImputer(keep_empty_features=True)
-            scaler = StandardScaler() if self.standardize else FunctionTransformer()
-            transformer = ViewTransformer(make_pipeline(cells, scaler))
-            maker = ViewKernels(self.kernels)
-            train = maker.fit_transform(transformer.fit_transform(train))
-            test = maker.transform(transformer.transform(test))
-        steps: list[Any] = [CentreKernels()] if self.centre else []
-        if self.scale in ("unit_diagonal", "unit_trace"):
-            steps.append(ScaleKernels(self.scale))
-        elif self.scale == "mean_diagonal":
-            steps.append(ScaleKernels("unit_trace"))
-        for step in steps:
-            train, test = step.fit_transform(train), step.transform(test)
+    def filled(self, filler: Any) -> Stacks:
+        """Return the kernels completed by a new transformer."""
+        if self.fill == "after_centring":
+            train, test = self.stacks
+            return filler.fit_transform(train), filler.transform(test)
+        train, test = self._kernels
+        return self._finished(filler.fit_transform(train), filler.transform(test))
+
+    @cached_property
+    def _kernels(self) -> Stacks:
+        """Kernels as they are."""
+        return self._computed(self.train, self.test)
+
+    def _computed(self, train: Any, test: Any) -> Stacks:
+        if not isinstance(train, MultiView):
+            return train, test
+        cells = SimpleImputer(keep_empty_features=True)
+        scaler = StandardScaler() if self.standardize else FunctionTransformer()
+        transformer = ViewTransformer(make_pipeline(cells, scaler))
+        maker = ViewKernels(self.kernels)
+        train = maker.fit_transform(transformer.fit_transform(train))
+        return train, maker.transform(transformer.transform(test))
+
+    def _finished(self, train: KernelStack, test: KernelStack) -> Stacks:
+        """Centre and scale kernels."""
+        if self.centre:
+            centring = CentreKernels()
+            train, test = centring.fit_transform(train), centring.transform(test)
+            if self.fill == "before_centring":
+                train, test = _without_means(train, test)
+        if self.scale == "none":
+            return train, test
+        # a mean diagonal of one is a trace of as many as there are samples
+        scaling = ScaleKernels(self.scale.replace("mean_diagonal", "unit_trace"))
+        train, test = scaling.fit_transform(train), scaling.transform(test)
         if self.scale == "mean_diagonal":
             counts = train.observed.sum(axis=0)
             train, test = _scaled(train, counts), _scaled(test, counts)
@@ -175,7 +172,7 @@ def make_split(cell: Cell, source: Source) -> Split:
     -------
     split : Split
     """
-    options = cell.study.problem
+    options = _problem(cell)
     data, y = source.data, source.y
     kernels = _kernels_of(cell)
     has_features = isinstance(data, MultiView) and not options.get("channels", False)
@@ -192,9 +189,27 @@ def make_split(cell: Cell, source: Source) -> Split:
         kernels=kernels,
         centre=options.get("centre", True),
         scale=options.get("scale", "unit_diagonal"),
-        standardize=options.get("standardize", True),
+        standardize=_by_dataset(options.get("standardize", True), cell.dataset.name),
+        fill=options.get("fill", "after_centring"),
         has_features=has_features,
     )
+
+
+def _problem(cell: Cell) -> dict[str, Any]:
+    """Return how the split of a cell is made, in the reading of its setting if that is one."""
+    options = cell.study.problem
+    if cell.study.axis != "reading":
+        return options
+    readings = options["readings"]
+    if cell.setting not in readings:
+        raise ProtocolError(
+            f"there is no reading {cell.setting!r}; there are {', '.join(readings)}"
+        )
+    return {**options, **readings[cell.setting]}
+
+
+def _by_dataset(value: Any, dataset: str) -> bool:
+    return bool(value.get(dataset, True) if isinstance(value, dict) else value)
 
 
 def seed_of(cell: Cell, *, with_setting: bool) -> int:
@@ -208,7 +223,7 @@ def seed_of(cell: Cell, *, with_setting: bool) -> int:
 
 
 def _kernels_of(cell: Cell) -> Any:
-    options = cell.study.problem
+    options = _problem(cell)
     chosen = cell.dataset.options.get("kernels", options.get("kernels", "gaussian"))
     if cell.study.axis == "kernels":
         chosen = chosen[cell.setting] if isinstance(chosen, dict) else cell.setting
@@ -287,6 +302,10 @@ def _masked(cell: Cell, data: Any, train: Indices, test: Indices) -> tuple[Any, 
         return data[train], data[test]
     mechanism = options["mechanism"]
     ratio = cell.setting if cell.study.axis == "ratio" else options["ratio"]
+    if isinstance(ratio, list):
+        ratio = ratio[cell.repetition % len(ratio)]
+    if cell.study.axis == "reading":
+        cell = replace(cell, setting=ratio)  # all readings have the same mask
     seed = seed_of(cell, with_setting=True) % 2**31
     if mechanism == "block_test":
         rng = np.random.default_rng(seed)
@@ -305,6 +324,24 @@ def with_absent(data: Any, ratio: float, mechanism: str, seed: int) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* of the (views|kernels) were made absent", UserWarning)
         return make_absent(data, ratio, mechanism=mechanism, random_state=seed)
+
+
+def _without_means(train: KernelStack, test: KernelStack) -> Stacks:
+    """Return centred kernels whose samples at the mean, as filling may put them there, are zero.
+
+    What rounding leaves of them would be blown up by a unit diagonal.
+    """
+    K, rows = train.gram().copy(), test.gram().copy()
+    own = np.diagonal(K, axis1=1, axis2=2)
+    lowest = ROUNDING * own.max(axis=1, keepdims=True)
+    diag = np.asarray(test.diag)
+    at_mean, new_at_mean = own <= lowest, diag <= lowest
+    for k, r, columns, new in zip(K, rows, at_mean, new_at_mean, strict=True):
+        k[columns] = k[:, columns] = r[:, columns] = r[new] = 0
+    return (
+        KernelStack(K, train.observed, names=train.names),
+        KernelStack(rows, test.observed, names=test.names, diag=np.where(new_at_mean, 0.0, diag)),
+    )
 
 
 def _scaled(stack: KernelStack, factors: Array) -> KernelStack:
