@@ -39,7 +39,8 @@ class StudyFigure:
 def study_figures(summary: Summary) -> list[StudyFigure]:
     """Return the figures that a study has data for.
 
-    These are the repetitions if the table has one line, curves if there are two numeric settings, a
+    These are the repetitions if the table has one line, curves if there are two numeric settings,
+    the lines of the table if settings are words, what the best method is ahead of the others and a
     critical-difference diagram if there are three data sets, and differences to the paper if it
     printed any figures.
     """
@@ -49,6 +50,8 @@ def study_figures(summary: Summary) -> list[StudyFigure]:
         return [
             *_repetitions(summary),
             *_curves(summary),
+            *_lines(summary),
+            *_leads(summary),
             *_critical_difference(summary),
             *_paper_differences(summary),
         ]
@@ -107,8 +110,7 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
     from matplotlib.figure import Figure
 
     study = summary.study
-    numeric = all(isinstance(s, int | float) and not isinstance(s, bool) for s in study.settings)
-    if not numeric or len(study.settings) < 2:
+    if not _numeric(study.settings) or len(study.settings) < 2:
         return
     words, scale = axis_of(study.axis)
     order = np.argsort(study.settings)
@@ -156,6 +158,77 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
             f"Curves of {what}, one panel for each of: {names}; one line for each of {len(drawn)} "
             "methods.",
         )
+
+
+def _lines(summary: Summary) -> Iterator[StudyFigure]:
+    """Draw the methods in each line of the table, where settings are words."""
+    from matplotlib.figure import Figure
+
+    lines = [line for line in summary.lines if not all(np.isnan(e.mean) for e in line.entries)]
+    drawn = _drawn(summary)
+    if _numeric(summary.study.settings) or len(lines) < 2 or len(drawn) < 2:
+        return
+    figure = Figure((6.8, 1.2 + 0.28 * len(lines)), layout="constrained")
+    axes = figure.subplots()
+    heights = -np.arange(len(lines))
+    for k, m in enumerate(drawn):
+        style = line_style(k) | {"linestyle": ""}
+        means = [line.entries[m].mean for line in lines]
+        name = _label(summary.methods[m])
+        axes.plot(means, heights, markersize=6, alpha=0.75, label=name, clip_on=False, **style)
+    axes.set_yticks(heights, [_label(line.label) for line in lines])
+    axes.set(ylim=(heights[-1] - 0.6, 0.6), xlim=np.clip(axes.get_xlim(), *_bounds(summary)))
+    axes.set_xlabel(literal(_metric(summary)))
+    _plain(axes)
+    _legend(figure, axes, 6.8)
+    yield StudyFigure(
+        "lines",
+        figure,
+        f"{_metric(summary)} of {len(drawn)} methods, the mean over the repetitions of each line.",
+        f"{_metric(summary)} in {len(lines)} lines: {', '.join(line.label for line in lines)}.",
+    )
+
+
+def _leads(summary: Summary) -> Iterator[StudyFigure]:
+    """Draw what the best method is ahead of the others on each data set."""
+    from matplotlib.figure import Figure
+
+    if len(summary.averaged) < 3 or len(summary.ranked) < 2:
+        return
+    sets = [[e for e in summary.lines if e.dataset == name] for name in summary.averaged]
+    means = np.array(
+        [[np.mean([line.entries[m].mean for line in own]) for own in sets]
+         for m in (summary.methods.index(name) for name in summary.ranked)]
+    )  # fmt: skip
+    best = summary.ranked.index(summary.reference)
+    sign = 1 if summary.study.higher_is_better else -1
+    leads = np.delete(sign * (means[best] - means), best, axis=0)
+    others = [name for name in summary.ranked if name != summary.reference]
+    order = np.argsort(leads.mean(axis=1), kind="stable")
+    figure = Figure((6.8, 1.2 + 0.34 * len(others)), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(0, color="#444444", linewidth=1)
+    for place, m in enumerate(order):
+        mean, low, high = mean_interval(leads[m])
+        axes.plot(leads[m], [-place] * len(sets), "o", color=COLOURS[0], alpha=0.35)
+        axes.plot([low, high], [-place, -place], color=COLOURS[1], linewidth=2)
+        axes.plot(mean, -place, "|", color=COLOURS[1], markersize=14, markeredgewidth=2)
+    axes.set_yticks(-np.arange(len(others)), [_label(others[m]) for m in order])
+    axes.set_ylim(0.4 - len(others), 0.6)
+    axes.set_xlabel(literal(f"{_metric(summary)}: {summary.reference} ahead of the other"))
+    _plain(axes)
+    told = [f"{others[m]} {leads[m].mean():+.3g}" for m in order]
+    yield StudyFigure(
+        "leads",
+        figure,
+        f"How far {summary.reference} is ahead of each other method: a dot for each of "
+        f"{len(sets)} data sets, a bar for their mean with its 95 % interval over the data sets.",
+        f"Mean lead of {summary.reference} over {', '.join(told)}.",
+    )
+
+
+def _numeric(settings: list[Any]) -> bool:
+    return all(isinstance(s, int | float) and not isinstance(s, bool) for s in settings)
 
 
 def _compared(values: Floats) -> Floats:
