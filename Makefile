@@ -4,6 +4,10 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# the workers of the tests keep all cores busy, and threads of theirs would wait for each other
+test test-oldest: export OMP_NUM_THREADS = 1
+test test-oldest: export OPENBLAS_NUM_THREADS = 1
+
 .PHONY: demo test test-all test-oldest lint bench clean
 
 demo: $(VENV)/.demo

@@ -12,6 +12,8 @@ only functions of the package count, told apart by file and qualified name.
   looks into every call once. Comprehensions and lambdas are no steps.
 * A *change* of file, folder or layer is one between two steps that follow each other.
 * *At first sight* leaves out the steps to functions that were called from elsewhere before.
+* *As files are opened* counts the changes of folder in the list of files, each where it is first
+  entered.
 * The *depth* is the largest number of frames of the package below `fit`.
 """
 
@@ -46,6 +48,7 @@ class Walk:
         files = {file for file, _ in self.functions}
         path = [file for file, _ in self.steps]
         first = [file for file, _ in dict.fromkeys(self.steps)]
+        opened = dict.fromkeys(path)
         return {
             "files": len(files),
             "files outside the core": sum(layer(file) != "core" for file in files),
@@ -57,6 +60,7 @@ class Walk:
             "changes of file": changes(path),
             "changes of folder": changes([file.parent for file in path]),
             "folder, at first sight": changes([file.parent for file in first]),
+            "folder, as files are opened": changes([file.parent for file in opened]),
             "changes of layer": changes([layer(file) for file in path]),
             "layer, at first sight": changes([layer(file) for file in first]),
         }
@@ -121,9 +125,9 @@ def main():
         model = estimator().fit(X, y)
         walks[f"{estimator.__name__}.fit"] = follow(partial(model.fit, X, y))
     columns = {name: walk.figures() for name, walk in walks.items()}
-    print(f"{'':<24}", *columns)
+    print(f"{'':<28}", *columns)
     for row in next(iter(columns.values())):
-        print(f"{row:<24}", *(f"{rows[row]:>{len(name)}}" for name, rows in columns.items()))
+        print(f"{row:<28}", *(f"{rows[row]:>{len(name)}}" for name, rows in columns.items()))
     if show_steps:
         for name, walk in walks.items():
             print(f"\n{name}")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -34,7 +35,7 @@ LABELS = [label for labels in COLUMNS.values() for label in labels]
 POSITIONS = {name: [LABELS.index(label) for label in labels] for name, labels in COLUMNS.items()}
 ESTIMATORS = [
     kq.LateFusionClassifier(),
-    kq.QuiltClassifier(random_state=0),
+    kq.QuiltClassifier(experts=[RandomForestClassifier(30, oob_score=True)], random_state=0),
     kq.mkl.UniformMKLClassifier(),
     kq.mkl.CCAFusion(1, eps=1.0, fusion="vote"),
 ]

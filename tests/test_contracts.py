@@ -2,6 +2,8 @@
 
 import pickle
 import re
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -131,6 +133,37 @@ def test_clone_and_pickle(predictor, kind, samples):
     assert repr(fresh) == repr(model)
     with pytest.raises(NotFittedError):
         fresh.predict(data)
+
+
+def calls_of(call):
+    """Return how often each function of the package runs during a call, by its name."""
+    counts = Counter()
+
+    def count(frame, event, _):
+        ours = frame.f_globals.get("__name__", "").startswith("kernelquilt.")
+        counts[frame.f_code.co_name] += event == "call" and ours
+
+    sys.setprofile(count)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return counts
+
+
+@pytest.mark.parametrize(
+    "predictor", instances(held_to(PREDICTORS, "checks of the data in one place")), ids=repr
+)
+@pytest.mark.parametrize("kind", ["array", "views", "stack"])
+def test_data_are_checked_once(predictor, kind, samples):
+    X, y = samples[0][::3], targets(predictor, samples[1][::3])
+    data, parameters = as_input(kind, X)
+    model = clone(predictor).set_params(**parameters)
+    counts = calls_of(lambda: model.fit(data, y))
+    assert counts["validate_views"] == (kind != "stack")
+    assert counts["check_targets"] == 1
+    # of each of three kernels whether it is finite and symmetric
+    assert counts["check_kernel"] == 3
 
 
 @every_predictor

@@ -30,3 +30,11 @@ def test_warnings_of_completers_are_of_the_line_that_called_them(completer, pipe
     assert {each.filename for each in caught} == {__file__}
     if completer.__class__.__name__ == "SVTFill":
         assert any(each.category is ConvergenceWarning for each in caught)
+
+
+def test_warnings_of_solvers_are_of_the_line_that_called_fit():
+    X = np.random.RandomState(0).normal(size=(20, 2))
+    model = kq.mkl.SampleAdaptiveMKLClassifier(views={"one": [0], "two": [1]})
+    with pytest.warns(UserWarning, match="no kernel is switched") as caught:
+        model.fit(X, np.arange(20) % 2)
+    assert caught[0].filename == __file__

@@ -118,8 +118,8 @@ def warn_all_absent(observed: Bools, names: Sequence[str], kind: str) -> None:
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn as the line outside of the package that led here."""
     # scikit-learn wraps transform, its pipelines and searches stand in between, and contextlib
-    # calls the functions that it decorates
-    inside = f"{__name__.partition('.')[0]}.", "sklearn.", "contextlib"
+    # and joblib call the functions that they are given
+    inside = f"{__name__.partition('.')[0]}.", "sklearn.", "contextlib", "joblib."
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame and frame.f_globals.get("__name__", "").startswith(inside):

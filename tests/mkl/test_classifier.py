@@ -457,20 +457,21 @@ def test_prediction_needs_the_kernels_of_the_fit(classifier, two_views):
 
 
 def test_blas_limit_is_lifted_after_overlapping_fits():
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info, threadpool_limits
 
     def threads():
         return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
 
-    before = threads()
-    first, second = single_threaded_blas(), single_threaded_blas()
-    first.__enter__()
-    second.__enter__()
-    assert set(threads()) == {1}
-    first.__exit__(None, None, None)
-    assert set(threads()) == {1}
-    second.__exit__(None, None, None)
-    assert threads() == before
+    with threadpool_limits(2, "blas"):
+        assert set(threads()) == {2}
+        first, second = single_threaded_blas(), single_threaded_blas()
+        first.__enter__()
+        second.__enter__()
+        assert set(threads()) == {1}
+        first.__exit__(None, None, None)
+        assert set(threads()) == {1}
+        second.__exit__(None, None, None)
+        assert set(threads()) == {2}
 
 
 @every_classifier

@@ -13,7 +13,7 @@ def targets_of(codes, weight=None):
     return Targets.of(class_targets(codes, codes.max() + 1), codes, weight)
 
 
-def test_all_samples_as_landmarks_are_the_exact_machine():
+def test_all_samples_as_landmarks_are_the_exact_ridge():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((50, 4))
     codes = rng.integers(0, 3, 50)

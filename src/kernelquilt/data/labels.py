@@ -14,6 +14,8 @@ from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.solution import TINY
 from kernelquilt.data.validation import check_alignment
 
+NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum
+
 
 def check_targets(
     estimator: Any, data: Any, y: Any, sample_weight: Any, kind: Callable[[Array], Array]
@@ -134,6 +136,11 @@ def weights_of_seen(weight: Floats, observed: Bools) -> Floats:
             "left out of the fit"
         )
     return np.where(empty, 0.0, weight)
+
+
+def without_negligible(weight: Floats) -> Floats:
+    """Return sample weights (n,), zero where they are too small to make a difference."""
+    return np.where(weight < NEGLIGIBLE * weight.max(), 0.0, weight)
 
 
 def classes_of(scores: Floats, classes: Array) -> Array:

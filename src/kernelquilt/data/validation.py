@@ -91,9 +91,7 @@ def validate_views(
     if len(made) == 0:
         raise ValueError("X has 0 samples while a minimum of 1 is required")
     if reset:
-        estimator.view_names_ = made.names
-        estimator.view_forms_ = forms_of(made)
-        estimator.view_sizes_ = {name: form.size for name, form in estimator.view_forms_.items()}
+        remember_views(estimator, made)
     else:
         given, made = made, _as_fitted(made, estimator.view_forms_)
         if not two_dimensional:  # of 2-D data scikit-learn warns
@@ -103,6 +101,13 @@ def validate_views(
     made = made.numeric()
     check_complete(made, whole_rows=two_dimensional and views is None and made.names == ("X",))
     return made
+
+
+def remember_views(estimator: Any, views: MultiView) -> None:
+    """Let an estimator know the views of checked samples, and their columns."""
+    estimator.view_names_ = views.names
+    estimator.view_forms_ = forms_of(views)
+    estimator.view_sizes_ = {name: form.size for name, form in estimator.view_forms_.items()}
 
 
 def forms_of(views: MultiView) -> dict[str, ViewForm]:

@@ -19,10 +19,10 @@ from kernelquilt._typing import Floats
 from kernelquilt.kernels.distances import (
     inner_products,
     mean_distance,
+    pair_median,
     squared_distances,
     with_values,
 )
-from kernelquilt.kernels.median import pair_median
 
 _MEDIAN_SAMPLES = 2000
 

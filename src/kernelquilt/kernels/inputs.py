@@ -18,14 +18,13 @@ from kernelquilt.core.memory import check_memory
 from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
 from kernelquilt.data.transformer import ViewTransformer
-from kernelquilt.data.validation import LEARNED, validate_views
+from kernelquilt.data.validation import LEARNED, remember_views, validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.choice import kernels_of_views
 from kernelquilt.kernels.view_kernels import ViewKernels
 
 Samples = MultiView | KernelStack
 
-NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum
 MANY_SAMPLES = (
     "LateFusionClassifier is made for many samples; kernels of float32 take half of the memory; "
 )
@@ -275,7 +274,8 @@ def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
     if isinstance(data, KernelStack) or not prepares_itself(estimator):
         return data
     estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False))
-    data = validate_views(estimator.preparation_, data, None, reset=True, as_given=True)
+    estimator.preparation_.n_features_in_ = len(data.names)
+    remember_views(estimator.preparation_, data)
     return PreparedViews(estimator.preparation_._fit_views(data, weight=weight), data)
 
 
@@ -301,11 +301,6 @@ def fit_input(
         return _StackInput(estimator, data)
     weight = weight if weight is None else weight / weight.max()
     return _ViewInput(estimator, data, estimator.kernels if kernels is None else kernels, weight)
-
-
-def without_negligible(weight: Floats) -> Floats:
-    """Return sample weights (n,), zero where they are too small to make a difference."""
-    return np.where(weight < NEGLIGIBLE * weight.max(), 0.0, weight)
 
 
 def count_kernels(data: Samples, kernels: Any) -> int:

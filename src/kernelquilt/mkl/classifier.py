@@ -28,14 +28,13 @@ from kernelquilt.core.solution import (
     Work,
     warn_unless_converged,
 )
-from kernelquilt.data.labels import check_labels, classes_of
+from kernelquilt.data.labels import check_labels, classes_of, without_negligible
 from kernelquilt.kernels.inputs import (
     KernelInput,
     Samples,
     check_samples,
     fit_input,
     input_tags,
-    without_negligible,
 )
 from kernelquilt.mkl.multiclass import (
     BinaryProblem,

@@ -37,7 +37,7 @@ from joblib import Parallel, delayed
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.centring import Centring
-from kernelquilt.kernels.median import pair_median
+from kernelquilt.kernels.distances import pair_median
 from kernelquilt.quilt.lp_ridge import default_penalty, solve_lp_mkl_ridge
 from kernelquilt.quilt.ridge import PENALTIES, FittedRidge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.labels import check_labels, classes_of
+from kernelquilt.data.labels import check_labels, classes_of, without_negligible
 from kernelquilt.kernels.inputs import (
     KernelInput,
     Samples,
@@ -22,7 +22,6 @@ from kernelquilt.kernels.inputs import (
     input_tags,
     naming_indefinite,
     prepare_samples,
-    without_negligible,
 )
 
 MOST_COPIES = 1e6  # more stand for importance
@@ -144,8 +143,9 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
             data = check_samples(self, X)
             labels = check_labels(self, data, y, sample_weight).without_empty(self, data.observed)
             self.classes_, codes, weight = labels
+            factors = labels.factors(self.class_weight)
             Y = class_targets(codes, len(self.classes_))
-            targets = Targets.of(Y, codes, weight, labels.factors(self.class_weight))
+            targets = Targets.of(Y, codes, weight, factors)
             data = prepare_samples(self, data, targets.copies)
             with naming_indefinite(self, data):
                 self._learn(data, targets)

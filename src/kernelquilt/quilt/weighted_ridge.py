@@ -20,8 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.combined_kernel import diagonals
-from kernelquilt.core.svm.weighted_svm import SVMPoint
+from kernelquilt.core.weights.inner import SVMPoint, diagonals
 
 
 class WeightedRidge:

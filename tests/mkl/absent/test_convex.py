@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelquilt as kq
-from kernelquilt.core.svm.weighted_svm import SVMPoint
+from kernelquilt.core.weights.inner import SVMPoint
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from problems import random_problem

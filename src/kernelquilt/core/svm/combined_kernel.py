@@ -5,11 +5,6 @@ import numpy as np
 from kernelquilt._typing import Floats, Indices, Numbers
 
 
-def diagonals(K: Numbers) -> Floats:
-    """Return the diagonals of the kernels in float64, shape (M, n)."""
-    return np.ascontiguousarray(np.diagonal(K, axis1=1, axis2=2), dtype=np.float64)
-
-
 def quadratic_forms(K: Numbers, b: Floats) -> Floats:
     """Return ``b'K_p b`` for every kernel, shape (M,); only the rows with duals are read."""
     support = np.flatnonzero(b)

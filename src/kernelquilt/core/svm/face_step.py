@@ -6,7 +6,7 @@ free after that is a system of equations.
 """
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
+from scipy.linalg import lapack
 from scipy.optimize import linprog
 
 from kernelquilt._typing import Floats
@@ -118,10 +118,11 @@ def jittered_cholesky(K: Floats) -> Floats | None:
     while jitter < 1e-2 * mean_diagonal:
         shifted = K.copy()
         shifted.flat[:: len(K) + 1] += jitter
-        try:
-            return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            jitter *= 100.0
+        # straight to LAPACK: for some ten samples scipy's checks take longer than the algebra
+        factor, failed = lapack.dpotrf(shifted.T, lower=1, overwrite_a=1)
+        if not failed:
+            return np.asarray(factor)
+        jitter *= 100.0
     return None
 
 
@@ -134,8 +135,7 @@ def _solve_sum_constrained(K: Floats, right: Floats, total: float) -> Floats | N
     ones = np.ones(len(K))
 
     def solve(v: Floats) -> Floats:
-        half = solve_triangular(factor, v, lower=True, check_finite=False)
-        return solve_triangular(factor, half, lower=True, trans=1, check_finite=False)
+        return np.asarray(lapack.dpotrs(factor, v, lower=1)[0])
 
     inverse_ones = solve(ones)
     denominator = float(inverse_ones.sum())

@@ -32,8 +32,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.svm.combined_kernel import CombinedKernel, diagonals
+from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.face_step import face_optimum
+from kernelquilt.core.weights.inner import clearly_negative, diagonals
 
 AT_BOUND = 1e-12  # distance to a bound, in units of the box, that counts as rounding
 EXACT = 1e-10  # KKT gap, relative to the scale of t, that counts as solved to rounding
@@ -277,12 +278,6 @@ class SVMResult:
     n_iter: int
     n_passes: float
     indefinite: bool
-
-
-def clearly_negative(q: Floats, b: Floats, diag: Floats) -> Bools:
-    """Return which quadratic forms ``b'K_p b`` are negative beyond rounding; diag is (M, n)."""
-    scale = np.abs(diag).max(axis=1) * float(np.abs(b).sum()) ** 2
-    return np.asarray(q < -1e-9 * scale)
 
 
 def solve_svm(

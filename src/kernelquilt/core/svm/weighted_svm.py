@@ -12,15 +12,12 @@ Reading the kernels is what costs, not the SVM. Between two weight vectors few d
 and combines only the rows of the kernel that the SVM looks at.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
-
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.combined_kernel import CombinedKernel, diagonals
+from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.face_step import jittered_cholesky
 from kernelquilt.core.svm.smo import (
     MAX_ITER,
@@ -31,67 +28,10 @@ from kernelquilt.core.svm.smo import (
     may_move,
     signed_bounds,
 )
+from kernelquilt.core.weights.inner import SVMPoint, diagonals
 
 INNER_SHARE = 0.1  # part of the gap asked for that the inner SVM may use up
 BATCH_FROM = 2.0  # rows to read, in units of n, from which a matrix product is cheaper
-
-
-@dataclass(frozen=True)
-class SVMPoint:
-    """The SVMs at one weight vector; L is the number of problems that share it.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (M,)
-        The weights.
-    b : ndarray of shape (L, n)
-        Signed duals.
-    products : ndarray of shape (L, M, n)
-        ``K_p b`` for every kernel.
-    q : ndarray of shape (M,)
-        ``b'K_p b``, summed over the problems.
-    linear : float
-        ``s'b``, summed over the problems.
-    intercept : ndarray of shape (L,)
-        Biases.
-    dual, primal : float
-        Value of the SVM dual and primal for these weights; ``primal >= dual``.
-    """
-
-    weights: Floats
-    b: Floats
-    products: Floats
-    q: Floats
-    linear: float
-    intercept: Floats
-    dual: float
-    primal: float
-
-    @property
-    def squared_norms(self) -> Floats:
-        """``||w_p||^2 = d_p^2 q_p``, shape (M,)."""
-        return np.asarray(self.weights**2 * np.maximum(self.q, 0.0))
-
-
-class SVMAtWeights(Protocol):
-    """What a solver over kernel weights asks of the SVM, or ridge regression, inside.
-
-    Attributes
-    ----------
-    work : Work
-        What all solves so far have cost.
-    diag : ndarray of shape (M, n)
-        Diagonals of the kernels.
-    """
-
-    work: Work
-    diag: Floats
-
-    def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
-        """Solve for one weight vector (M,), to a tenth of the relative gap `tol`."""
-
-    def hessian(self, point: SVMPoint) -> Floats:
-        """Return the second derivatives by the weights at the point solved last, (M, M)."""
 
 
 def response(block: Floats, slopes: Floats) -> Floats:

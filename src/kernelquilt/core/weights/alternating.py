@@ -7,8 +7,8 @@ minimise the same objective over one block of variables, so it never rises.
 
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution
-from kernelquilt.core.svm.weighted_svm import SVMAtWeights
 from kernelquilt.core.weights.certificate import Certificate
+from kernelquilt.core.weights.inner import SVMAtWeights
 from kernelquilt.core.weights.sets import Simplex
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from kernelquilt._typing import Floats
 from kernelquilt.core.solution import TINY, Options, Solution, Step
-from kernelquilt.core.svm.smo import clearly_negative
-from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
+from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint, clearly_negative
 
 
 class Certificate:

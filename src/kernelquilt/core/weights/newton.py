@@ -20,8 +20,8 @@ import numpy as np
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import TINY, Options, Solution
-from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.certificate import Certificate
+from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.sets import WeightSet
 
 ARMIJO = 1e-4

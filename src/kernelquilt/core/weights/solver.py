@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 from kernelquilt._typing import Floats
 from kernelquilt.core.solution import Options, Solution
-from kernelquilt.core.svm.weighted_svm import SVMAtWeights
 from kernelquilt.core.weights.certificate import Certificate
+from kernelquilt.core.weights.inner import SVMAtWeights
 
 Set_contra = TypeVar("Set_contra", contravariant=True)
 

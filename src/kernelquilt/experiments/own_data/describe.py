@@ -218,7 +218,7 @@ def _suggestions(
     possible = [
         (many, "LateFusionClassifier()", f"fast; the quilt is slow with {n_samples} samples"),
         (not many, "QuiltClassifier()", "the default: tunes itself, fills what is absent"),
-        (not many, "LateFusionClassifier()", "a machine per view: fast, hard to break"),
+        (not many, "LateFusionClassifier()", "a model per view: fast, hard to break"),
         (
             len(complete) >= 2,
             "ObservedFractionMKLClassifier()",

@@ -28,9 +28,9 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.combined_kernel import diagonals
 from kernelquilt.core.svm.smo import bias, duality_gap, may_move, signed_bounds, solve_svm
-from kernelquilt.core.svm.weighted_svm import INNER_SHARE, SVMPoint, response
+from kernelquilt.core.svm.weighted_svm import INNER_SHARE, response
+from kernelquilt.core.weights.inner import SVMPoint, diagonals
 
 JITTER = 1e-10  # epsilon in units of the mean diagonal of a kernel
 MAX_RAISES = 6

@@ -22,8 +22,8 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution
-from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.certificate import Certificate
+from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.newton import FLOOR_SHARE, MAX_FLOOR, line_search
 from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet, log_sum_exp
 

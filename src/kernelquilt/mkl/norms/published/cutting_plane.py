@@ -40,8 +40,8 @@ from scipy.optimize import linprog
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import TINY, Options, Solution
-from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.certificate import Certificate
+from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.sets import LP_OPTIONS, Simplex
 from kernelquilt.core.weights.small_qp import solve_qp
 

@@ -33,8 +33,8 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution
-from kernelquilt.core.svm.weighted_svm import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.certificate import Certificate
+from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.sets import Simplex
 
 SMALLEST_WEIGHT = 1e-8
