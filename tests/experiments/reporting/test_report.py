@@ -298,11 +298,32 @@ def test_figures_are_those_that_there_are_data_for():
     study = make_study(paper={"good": {"heart": 80.0}})
     assert [f.name for f in study_figures(summarise(study, make_rows(study)))] == [
         "curves-1",
+        "leads",
         "ranks",
         "paper",
     ]
-    words = make_study(settings=["linear", "gaussian"], datasets=["a", "b"])
-    assert study_figures(summarise(words, make_rows(words))) == []
+    words = make_study(settings=["linear", "gaussian"], datasets=["a", "b"], pooled=False)
+    (figure,) = study_figures(summarise(words, make_rows(words)))
+    assert figure.name == "lines"
+    (axes,) = figure.figure.axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["a, linear", "a, gaussian", "b, linear", "b, gaussian"]
+    alone = replace(words, methods=["good"])
+    assert study_figures(summarise(alone, make_rows(alone))) == []
+
+
+def test_leads_are_differences_of_means_over_data_sets():
+    study = make_study(drawn=["poor"])
+    summary = summarise(study, make_rows(study))
+    figure = next(f for f in study_figures(summary) if f.name == "leads").figure
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["poor"]
+    ours, theirs = (
+        [line.entries[summary.methods.index(method)].mean for line in summary.lines]
+        for method in (summary.reference, "poor")
+    )
+    drawn = axes.lines[1].get_xdata()
+    np.testing.assert_allclose(drawn, np.subtract(ours, theirs))
 
 
 def test_repetitions_are_drawn_for_one_line():

@@ -193,38 +193,40 @@ def _leads(summary: Summary) -> Iterator[StudyFigure]:
     """Draw what the best method is ahead of the others on each data set."""
     from matplotlib.figure import Figure
 
-    if len(summary.averaged) < 3 or len(summary.ranked) < 2:
+    reference, named = summary.reference, summary.study.drawn
+    others = [m for m in summary.ranked if m != reference and (m in named or not named)]
+    if len(summary.averaged) < 3 or not others:
         return
-    sets = [[e for e in summary.lines if e.dataset == name] for name in summary.averaged]
-    means = np.array(
-        [[np.mean([line.entries[m].mean for line in own]) for own in sets]
-         for m in (summary.methods.index(name) for name in summary.ranked)]
-    )  # fmt: skip
-    best = summary.ranked.index(summary.reference)
     sign = 1 if summary.study.higher_is_better else -1
-    leads = np.delete(sign * (means[best] - means), best, axis=0)
-    others = [name for name in summary.ranked if name != summary.reference]
+    leads = np.array([sign * (_by_set(summary, reference) - _by_set(summary, m)) for m in others])
     order = np.argsort(leads.mean(axis=1), kind="stable")
     figure = Figure((6.8, 1.2 + 0.34 * len(others)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color="#444444", linewidth=1)
     for place, m in enumerate(order):
         mean, low, high = mean_interval(leads[m])
-        axes.plot(leads[m], [-place] * len(sets), "o", color=COLOURS[0], alpha=0.35)
+        axes.plot(leads[m], [-place] * leads.shape[1], "o", color=COLOURS[0], alpha=0.35)
         axes.plot([low, high], [-place, -place], color=COLOURS[1], linewidth=2)
         axes.plot(mean, -place, "|", color=COLOURS[1], markersize=14, markeredgewidth=2)
     axes.set_yticks(-np.arange(len(others)), [_label(others[m]) for m in order])
     axes.set_ylim(0.4 - len(others), 0.6)
-    axes.set_xlabel(literal(f"{_metric(summary)}: {summary.reference} ahead of the other"))
+    axes.set_xlabel(literal(f"{_metric(summary)}: {reference} ahead of the other"))
     _plain(axes)
     told = [f"{others[m]} {leads[m].mean():+.3g}" for m in order]
     yield StudyFigure(
         "leads",
         figure,
-        f"How far {summary.reference} is ahead of each other method: a dot for each of "
-        f"{len(sets)} data sets, a bar for their mean with its 95 % interval over the data sets.",
-        f"Mean lead of {summary.reference} over {', '.join(told)}.",
+        f"How far {reference} is ahead of each other method: a dot for each of "
+        f"{leads.shape[1]} data sets, a bar for their mean with its 95 % interval over them.",
+        f"Mean lead of {reference} over {', '.join(told)}.",
     )
+
+
+def _by_set(summary: Summary, method: str) -> Floats:
+    """Return the means of a method on the data sets that all compared methods have."""
+    m = summary.methods.index(method)
+    lines = [[e for e in summary.lines if e.dataset == name] for name in summary.averaged]
+    return np.array([np.mean([line.entries[m].mean for line in own]) for own in lines])
 
 
 def _numeric(settings: list[Any]) -> bool:
