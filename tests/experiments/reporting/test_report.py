@@ -442,7 +442,7 @@ def test_svg_is_the_same_for_the_same_rows():
 def test_many_sets_are_spread_over_figures():
     study = make_study(datasets=[f"set {k}" for k in range(10)], repetitions=2)
     names = [f.name for f in study_figures(summarise(study, make_rows(study)))]
-    assert names == ["curves-1", "curves-2", "ranks"]
+    assert names == ["curves-1", "curves-2", "leads", "ranks"]
 
 
 def test_report_writes_everything(store, tmp_path):
@@ -456,7 +456,9 @@ def test_report_writes_everything(store, tmp_path):
     report = write_report(summaries_of(store), tmp_path / "deep" / "out")
     names = sorted(path.name for path in report.files)
     figures = [
-        f"paper-first-{f}.{e}" for f in ("curves-1", "paper", "ranks") for e in ("png", "svg")
+        f"paper-first-{f}.{e}"
+        for f in ("curves-1", "leads", "paper", "ranks")
+        for e in ("png", "svg")
     ]
     assert names == sorted([*figures, "paper-first.csv", "paper-first.md", "paper-first.tex"])
     assert all(path.stat().st_size for path in report.files)
