@@ -19,7 +19,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
-from kernelquilt.quilt.members import folds
+from kernelquilt.quilt.experts import folds
 from kernelquilt.quilt.stacking import solve_linear_members, solve_member_weights
 
 FOREST = RandomForestClassifier(30, oob_score=True, random_state=0)

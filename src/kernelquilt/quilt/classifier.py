@@ -15,14 +15,9 @@ from sklearn.utils._param_validation import StrOptions
 from kernelquilt._typing import Floats
 from kernelquilt.data.labels import Labels
 from kernelquilt.kernels.inputs import Samples
+from kernelquilt.quilt.experts import check_experts, fit_experts
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
-from kernelquilt.quilt.members import (
-    check_experts,
-    cross_fitted,
-    fit_experts,
-    member_names,
-    member_weights,
-)
+from kernelquilt.quilt.members import cross_fitted, member_names, member_weights
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.quilt.stacking import solve_member_weights, solve_softmax_stacking
 
