@@ -230,7 +230,7 @@ def test_columns_that_tell_nothing():
     blocks["absent"] = np.full((60, 2), np.nan)
     with pytest.warns(UserWarning, match="'absent'"):
         model = kq.QuiltClassifier(random_state=0).fit(kq.MultiView(blocks), y)
-    assert model.experts_[0].views == (*X.names, "constant")
+    assert model.experts_[0].views == ("constant", *X.names)
     assert model.score(kq.MultiView(blocks), y) > 0.8
 
 

@@ -28,7 +28,7 @@ from kernelquilt.kernels.inputs import Samples
 from kernelquilt.quilt.expert_columns import Columns
 from kernelquilt.quilt.ridge_classifier import Targets
 
-N_TREES = 400
+N_TREES = 250
 MOST_ROWS = 50_000  # that a tree of the default forest sees
 MIXED = 0.02  # share of the uniform probabilities
 N_FOLDS = 5

@@ -27,7 +27,9 @@ from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
 class QuiltRegressor(RegressorMixin, BaseEstimator):
     """The regressor to start with when views are absent: tuned by itself.
 
-    `QuiltClassifier` with the squared loss throughout, linear stacks, and the mean of the two.
+    `QuiltClassifier` with the squared loss throughout: kernel ridge regressions on completed
+    kernels (early), one on each view alone (late), and a random forest on the columns. Their
+    predictions are added with weights that are learned from samples they have not seen.
 
     Parameters
     ----------
@@ -51,7 +53,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         absent or a cell is missing, categories as numbers: ``"auto"`` is a random forest, None
         nothing, or scikit-learn estimators that accept NaN, such as those of histogram gradient
         boosting. They join where there are columns and at least two views; where a view is sparse,
-        ``"auto"`` is nothing, and others are refused.
+        ``"auto"`` is nothing, and others are refused. What they say of samples they have not seen
+        is out of bag with ``oob_score=True``, otherwise by five folds.
     cross_fit : bool, default=False
         Whether the weights of the members are learned from five refits, at five times the cost,
         instead of leave-one-out and out-of-bag predictions.
