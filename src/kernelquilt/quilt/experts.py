@@ -89,10 +89,14 @@ def chosen_experts(
 ) -> list[Any]:
     """Return unfitted copies of the experts asked for, with fixed states of their own."""
     if isinstance(experts, str):
-        kind, leaf = (RandomForestClassifier, 2) if classify else (RandomForestRegressor, 5)
         share = None if n <= MOST_ROWS else MOST_ROWS
-        options = {"min_samples_leaf": leaf, "oob_score": True, "max_samples": share}
-        experts = [kind(N_TREES, bootstrap=True, **options)]
+        options = {"n_estimators": N_TREES, "oob_score": True, "max_samples": share}
+        forest = (
+            RandomForestClassifier(min_samples_leaf=2, **options)
+            if classify
+            else RandomForestRegressor(min_samples_leaf=5, max_features=1 / 3, **options)
+        )
+        experts = [forest]
     made = [clone(expert) for expert in experts or ()]
     for expert in made:
         parameters = sorted(expert.get_params().items())
