@@ -20,7 +20,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
-from kernelquilt.quilt.members import folds
+from kernelquilt.quilt.experts import folds
 from kernelquilt.quilt.stacking import solve_linear_members, solve_member_weights
 
 FOREST = RandomForestClassifier(30, oob_score=True, random_state=0)
@@ -233,7 +233,7 @@ def test_columns_that_tell_nothing():
     blocks["absent"] = np.full((60, 2), np.nan)
     with pytest.warns(UserWarning, match="'absent'"):
         model = kq.QuiltClassifier(random_state=0).fit(kq.MultiView(blocks), y)
-    assert model.experts_[0].views == (*X.names, "constant")
+    assert model.experts_[0].views == ("constant", *X.names)
     assert model.score(kq.MultiView(blocks), y) > 0.8
 
 

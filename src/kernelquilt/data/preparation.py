@@ -72,7 +72,7 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     number_columns_, category_columns_ : ndarrays of int
         Positions of the columns in use.
     scaler_ : StandardScaler
-        Means and standard deviations of the columns of numbers.
+        Means of the columns of numbers, and standard deviations if they are scaled.
     encoder_ : OneHotEncoder or None
         Of the columns of categories.
     """
@@ -109,7 +109,8 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.scaler_ = self.encoder_ = None
         if seen.any():
             weight = None if weight is None else weight[counted]
-            self.scaler_ = StandardScaler().fit(numbers[:, seen], sample_weight=weight)
+            scaler = StandardScaler(with_std=self.scale)
+            self.scaler_ = scaler.fit(numbers[:, seen], sample_weight=weight)
         texts = _texts(X, self.category_columns_)[counted]
         seen = np.array([any(each is not None for each in column) for column in texts.T], bool)
         self.category_columns_, texts = self.category_columns_[seen], texts[:, seen]

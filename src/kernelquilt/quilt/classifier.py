@@ -1,9 +1,9 @@
 """The recommended classifier for data with absent views.
 
-What it fits is described in :mod:`kernelquilt.quilt.model`: kernels completed by ridge transfer
-between views, kernel ridge experts on the completed kernels, and beside them one on each view
-alone. All is closed form or convex and tuned by leave-one-out errors, so that there is nothing to
-choose.
+What it fits to kernels is described in :mod:`kernelquilt.quilt.model`: kernels completed by ridge
+transfer between views, kernel ridge experts on the completed kernels, and beside them one on each
+view alone; all closed form or convex, and tuned by leave-one-out errors. The forest on the columns
+is in :mod:`kernelquilt.quilt.experts`, and how all are joined in :mod:`kernelquilt.quilt.members`.
 """
 
 from typing import Any, ClassVar
@@ -15,14 +15,9 @@ from sklearn.utils._param_validation import StrOptions
 from kernelquilt._typing import Floats
 from kernelquilt.data.labels import Labels
 from kernelquilt.kernels.inputs import Samples
+from kernelquilt.quilt.experts import check_experts, fit_experts
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
-from kernelquilt.quilt.members import (
-    check_experts,
-    cross_fitted,
-    fit_experts,
-    member_names,
-    member_weights,
-)
+from kernelquilt.quilt.members import cross_fitted, member_names, member_weights
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.quilt.stacking import solve_member_weights, solve_softmax_stacking
 
@@ -32,10 +27,16 @@ SMALL = 1e-9  # added to probabilities before their logarithms are averaged
 class QuiltClassifier(BaseRidgeClassifier):
     """The classifier to start with when views are absent: tuned by itself, with probabilities.
 
-    Absent views are filled by ridge regression from the views that a sample has, weighted by how
-    well they predict each other. Two kernel ridge classifiers learn from the result, and one more
-    from each view alone; stacking weighs them by their leave-one-out scores. Nothing has to be
-    tuned, all classes are learned in one go, and new samples may have any views.
+    It joins three members, which fail on different data:
+
+    * early: absent views are filled by ridge regression from the views that a sample has, weighted
+      by how well they predict each other, and two kernel ridge classifiers learn from the result;
+    * late: a kernel ridge classifier for each view, of which a sample uses those it has;
+    * a random forest on the columns of all views, in which nothing is filled (`experts`).
+
+    Each tells probabilities for training samples that it has not seen, and counts by how good they
+    are. Nothing has to be tuned, all classes are learned in one go, and new samples may have any
+    views.
 
     It costs O(M^2 n^3) for M views of n samples: seconds up to some hundred samples and ten views.
     `LateFusionClassifier` is the part of it that is fast.
@@ -63,7 +64,8 @@ class QuiltClassifier(BaseRidgeClassifier):
         absent or a cell is missing, categories as numbers: ``"auto"`` is a random forest, None
         nothing, or scikit-learn estimators that accept NaN, such as those of histogram gradient
         boosting. They join where there are columns and at least two views; where a view is sparse,
-        ``"auto"`` is nothing, and others are refused.
+        ``"auto"`` is nothing, and others are refused. What they say of samples they have not seen
+        is out of bag with ``oob_score=True``, otherwise by five folds.
     cross_fit : bool, default=False
         Whether the weights of the members are learned from five refits, at five times the cost,
         instead of leave-one-out and out-of-bag predictions.
@@ -99,7 +101,8 @@ class QuiltClassifier(BaseRidgeClassifier):
         ``"early"`` (experts on completed kernels), ``"late"`` (experts of single views), and the
         class of each further expert.
     member_weights_ : ndarray of shape (K,)
-        Powers of the probabilities of the members in their product.
+        Powers of the probabilities of the members in their product. Those of early and late are
+        equal, but with `cross_fit`.
     member_scores_ : dict of str to float
         Out-of-sample log loss of each member, and of ``"all"`` together.
     experts_ : list of ColumnExpert
@@ -125,7 +128,8 @@ class QuiltClassifier(BaseRidgeClassifier):
     training stack, or because all training samples have the same.
 
     `sample_weight` counts in losses, means and widths of kernels; completion sees every sample of
-    positive weight once.
+    positive weight once. A forest draws samples whatever they weigh, so that to it a weight is not
+    the same as repetitions.
 
     Examples
     --------

@@ -1,4 +1,8 @@
-"""What experts on columns see of views: numbers side by side, NaN where nothing is known."""
+"""What experts on columns see of views: numbers side by side, NaN where nothing is known.
+
+Trees hold numbers in single precision and do not tell apart what is closer than 1e-7. Columns for
+them are therefore taken in units of their own, from their own middle.
+"""
 
 from typing import Any
 
@@ -9,12 +13,14 @@ from kernelquilt.data.frames import cells, is_frame, kind_of, numbers_in, texts_
 from kernelquilt.data.preparation import as_given
 from kernelquilt.data.views import MultiView
 
+LARGEST = 1e38  # in single precision, about
+
 
 class Columns:
     """The columns of views as they were given, side by side, as numbers.
 
     Categories are numbered in the order of their names. Columns without any value in training are
-    left out.
+    left out, and numbers are at most 1e38.
 
     Parameters
     ----------
@@ -24,19 +30,36 @@ class Columns:
         Those to learn from.
     views : tuple of str
         Whose columns to take.
+    scaled : bool
+        Whether columns count from their median, in units of the median distance of other values
+        from it.
     """
 
-    def __init__(self, data: MultiView, samples: Indices, views: tuple[str, ...]) -> None:
+    def __init__(
+        self, data: MultiView, samples: Indices, views: tuple[str, ...], *, scaled: bool
+    ) -> None:
         self.views = views
         self._codes: dict[str, dict[int, dict[str, int]]] = {
             name: _codes_of(data.given(name), samples) for name in views
         }
-        self._used: Any = slice(None)
-        self._used = ~np.isnan(self.of(data[samples])).all(axis=0)
+        found = self._side_by_side(data[samples])
+        self._used = ~np.isnan(found).all(axis=0)
+        # of halves, whose differences cannot overflow
+        self._middle: Floats | float = 0.0
+        self._unit: Floats | float = 0.5
+        if scaled:
+            halves = found[:, self._used] / 2
+            self._middle = _medians(halves)
+            distances = np.abs(halves - self._middle)
+            unit = _medians(np.where(distances > 0, distances, np.nan))
+            self._unit = np.where(np.isnan(unit), 0.5, unit)
 
     def of(self, rows: MultiView) -> Floats:
         """Return the columns of samples (n_rows, d), NaN where a value is not known."""
-        return self._side_by_side(as_given(rows))[:, self._used]
+        found = self._side_by_side(as_given(rows))[:, self._used]
+        with np.errstate(over="ignore"):
+            found = (found / 2 - self._middle) / self._unit
+        return np.clip(found, -LARGEST, LARGEST)
 
     def _side_by_side(self, rows: MultiView) -> Floats:
         return np.hstack([self._numbers(rows, name) for name in self.views])
@@ -54,6 +77,23 @@ class Columns:
             else:
                 found[:, j] = numbers_in(values, j)
         return found
+
+
+def _medians(values: Floats) -> Floats:
+    """Return the middle one of the numbers in each column, the lower of two; nan if there is none.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+        NaN does not count.
+
+    Returns
+    -------
+    medians : ndarray of shape (d,)
+    """
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    ordered = np.sort(values, axis=0)  # NaN last
+    return np.asarray(ordered[(counts - 1) // 2, np.arange(values.shape[1])])
 
 
 def _codes_of(block: Any, samples: Indices) -> dict[int, dict[str, int]]:

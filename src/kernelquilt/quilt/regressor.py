@@ -16,14 +16,9 @@ from kernelquilt.kernels.inputs import (
     naming_indefinite,
     prepare_samples,
 )
+from kernelquilt.quilt.experts import check_experts, fit_experts
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
-from kernelquilt.quilt.members import (
-    check_experts,
-    cross_fitted,
-    fit_experts,
-    member_names,
-    member_weights,
-)
+from kernelquilt.quilt.members import cross_fitted, member_names, member_weights
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.stacking import solve_linear_members, solve_linear_stacking
 from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
@@ -32,7 +27,9 @@ from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
 class QuiltRegressor(RegressorMixin, BaseEstimator):
     """The regressor to start with when views are absent: tuned by itself.
 
-    `QuiltClassifier` with the squared loss throughout, linear stacks, and the mean of the two.
+    `QuiltClassifier` with the squared loss throughout: kernel ridge regressions on completed
+    kernels (early), one on each view alone (late), and a random forest on the columns. Their
+    predictions are added with weights that are learned from samples they have not seen.
 
     Parameters
     ----------
@@ -56,7 +53,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         absent or a cell is missing, categories as numbers: ``"auto"`` is a random forest, None
         nothing, or scikit-learn estimators that accept NaN, such as those of histogram gradient
         boosting. They join where there are columns and at least two views; where a view is sparse,
-        ``"auto"`` is nothing, and others are refused.
+        ``"auto"`` is nothing, and others are refused. What they say of samples they have not seen
+        is out of bag with ``oob_score=True``, otherwise by five folds.
     cross_fit : bool, default=False
         Whether the weights of the members are learned from five refits, at five times the cost,
         instead of leave-one-out and out-of-bag predictions.
@@ -153,11 +151,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
                     f"positive weight, got n_samples={np.count_nonzero(copies)}"
                 )
             copies = copies / copies.max()
-            self.mean_ = float(np.average(y, weights=copies))
-            spread = float(np.sqrt(np.average(np.square(y - self.mean_), weights=copies)))
-            self.scale_ = spread if spread > 1e-12 * abs(self.mean_) else 1.0
-            Y = ((y - self.mean_) / self.scale_)[:, None]
-            targets = Targets.of(Y, np.zeros(len(y), np.intp), copies)
+            Y, self.mean_, self.scale_ = _standardised(y, copies)
+            targets = Targets.of(Y[:, None], np.zeros(len(y), np.intp), copies)
             data = prepare_samples(self, data, targets.copies)
             with naming_indefinite(self, data):
                 fitted, part = fit_to_samples(self, data, targets)
@@ -225,6 +220,18 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
+
+
+def _standardised(y: Floats, weight: Floats) -> tuple[Floats, float, float]:
+    """Return targets (n,) with mean 0 and variance 1, what was subtracted and what divided by."""
+    # a power of two changes no digit, and squares of what is left neither overflow nor vanish
+    unit = np.ldexp(1.0, np.frexp(np.abs(y).max())[1] - 1)
+    values = y / unit
+    mean = np.average(values, weights=weight)
+    spread = np.sqrt(np.average(np.square(values - mean), weights=weight))
+    if spread <= 1e-12 * abs(mean):
+        spread = 1.0
+    return (values - mean) / spread, float(unit * mean), float(unit * spread)
 
 
 def _determination(y: Floats, found: Floats, weight: Floats) -> float:

@@ -463,7 +463,7 @@ def test_report_writes_everything(store, tmp_path):
     assert names == sorted([*figures, "paper-first.csv", "paper-first.md", "paper-first.tex"])
     assert all(path.stat().st_size for path in report.files)
     page = report.page.read_text()
-    assert page.count("data:image/svg+xml;base64,") == 3
+    assert page.count("data:image/svg+xml;base64,") == 4
     for text in ("Table 9", "mind this", "rows of our own", "108 of 108 cells", "numpy 2.0"):
         assert text in page
     assert stand_ins(report.summaries[0]) == ["heart: rows of our own"]
