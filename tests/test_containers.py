@@ -346,13 +346,51 @@ class TestLabelsBelongToSamples:
         frame, y = data
         X = kq.MultiView.from_frame(frame, COLUMNS)
         some = y.iloc[[3, 2, 9, 10, 11, 20, 21, 30, 33]]
-        with pytest.raises(ValueError, match=r"only 9 of the 40 samples.*X\.loc\[y\.index\]"):
+        with pytest.raises(ValueError, match=r"only 9 of the 40 .*X\.loc\[y\.index\] and y$"):
             kq.LateFusionClassifier().fit(X, some)
         assert kq.LateFusionClassifier().fit(X.loc[some.index], some).classes_.tolist() == [0, 1]
         with pytest.raises(ValueError, match=r"31 samples more than X.*y\.loc\[X\.index\]"):
             kq.LateFusionClassifier().fit(X.loc[some.index], y)
         with pytest.raises(ValueError, match=r"y\.loc\[X\.index\]"):
             kq.ViewTransformer().fit(X, y.iloc[::-1])
+
+    @pytest.mark.parametrize(
+        "transformer",
+        [kq.ViewKernels(), kq.EmpiricalKernelMap(kernels="linear"), kq.mkl.NmCCA(1)],
+        ids=lambda each: type(each).__name__,
+    )
+    def test_transformers_know_names_that_their_output_lacks(self, data, transformer):
+        frame, y = data
+        X = kq.MultiView.from_frame(frame, COLUMNS)
+        for fit in (clone(transformer).fit, clone(transformer).fit_transform):
+            with pytest.raises(ValueError, match=r"another order; pass y\.loc\[X\.index\]"):
+                fit(X, y.iloc[::-1])
+            fit(X, y)
+
+    def test_weights_belong_to_samples_too(self, data):
+        frame, y = data
+        X = kq.MultiView.from_frame(frame, COLUMNS)
+        weight = pd.Series(np.arange(1.0, 41.0), index=y.index)
+        for model in (kq.LateFusionClassifier(), kq.SimpleMKLClassifier(), kq.ViewKernels()):
+            with pytest.raises(ValueError, match=r"pass sample_weight\.loc\[X\.index\]"):
+                model.fit(X, y, sample_weight=weight.iloc[::-1])
+
+    def test_names_of_other_samples_are_noticed(self, data):
+        frame, y = data
+        X = kq.MultiView.from_frame(frame, COLUMNS)
+        with pytest.warns(UserWarning, match=r"none of the names.*'q000', ... instead of 'p000'"):
+            kq.LateFusionClassifier().fit(X, y.rename("q{0[1]}{0[2]}{0[3]}".format))
+
+    @pytest.mark.parametrize("kind", ["string", "Int64", "object", "float64", "category"])
+    def test_missing_labels_are_counted(self, data, kind):
+        frame, y = data
+        X = kq.MultiView.from_frame(frame, COLUMNS)
+        y = y.astype(kind) if kind in ("Int64", "float64") else y.astype(str).astype(kind)
+        y.iloc[[3, 5]] = None
+        with pytest.raises(ValueError, match=r"y contains NaN: 2 of 40 samples.*y\.notna\(\)"):
+            kq.LateFusionClassifier().fit(X, y)
+        keep = y.notna().to_numpy()
+        assert len(kq.LateFusionClassifier().fit(X[keep], y[keep]).classes_) == 2
 
     def test_what_has_no_names_is_taken_in_its_order(self, data):
         frame, y = data

@@ -125,8 +125,17 @@ def check_dense(estimator: Any, views: MultiView) -> None:
             )
 
 
-def check_alignment(data: Any, y: Any) -> None:
-    """Refuse labels with an index that speaks of the samples of the views, but in another order."""
+def check_alignment(data: Any, y: Any, what: str) -> None:
+    """Refuse what has an index that speaks of the samples of the views, but in another order.
+
+    Parameters
+    ----------
+    data : MultiView or KernelStack
+    y : object
+        Labels or weights.
+    what : {"y", "sample_weight"}
+        How the user calls them.
+    """
     index, labels = getattr(data, "index", None), getattr(y, "index", None)
     if index is None or labels is None or callable(labels):
         return
@@ -136,20 +145,28 @@ def check_alignment(data: Any, y: Any) -> None:
     known, of_labels = set(samples), set(labelled)
     shared = known & of_labels
     if not shared:
-        return  # y has names of its own, or just numbers
+        # numbers may just count the samples, names do not
+        if all(isinstance(each, str) for each in labelled):
+            warn_user(
+                f"the index of {what} has none of the names in X.index ({labelled[0]!r}, ... "
+                f"instead of {samples[0]!r}, ...); its values are taken in the order of X"
+            )
+        return
+    aligned = f"pass {what}.loc[X.index]"
     if known == of_labels:
-        problem = f"the same {len(known)} samples as X, but in another order; pass y.loc[X.index]"
+        problem = f"the same {len(known)} samples as X, but in another order; {aligned}"
     elif of_labels < known:
         problem = (
-            f"only {len(of_labels)} of the {len(known)} samples of X; pass X.loc[y.index] and y"
+            f"only {len(of_labels)} of the {len(known)} samples of X; pass X.loc[{what}.index] and "
+            f"{what}"
         )
     elif known < of_labels:
-        problem = f"{len(of_labels - known)} samples more than X; pass y.loc[X.index]"
+        problem = f"{len(of_labels - known)} samples more than X; {aligned}"
     else:  # as in a fold, if y was in another order before
-        problem = f"other samples than X, {len(shared)} in common; pass y.loc[X.index]"
-    raise ValueError(
-        f"the index of y holds {problem} (or y.to_numpy(), if its values are in the order of X)"
-    )
+        problem = f"other samples than X, {len(shared)} in common; {aligned}"
+    if len(samples) == len(labelled):
+        problem += f" (or {what}.to_numpy(), if its values are in the order of X)"
+    raise ValueError(f"the index of {what} holds {problem}")
 
 
 def _split(estimator: Any, X: Any, views: ViewColumns, reset: bool) -> MultiView:
