@@ -295,6 +295,32 @@ class TestColumnsAreKnown:
         with pytest.raises(ValueError, match=r"list of 1 views.*fitted with 3.*pass a dict"):
             model.predict([frames["single"].to_numpy()])
 
+    def test_a_view_that_is_none_is_absent(self, frames):
+        frames, y = frames
+        model = kq.LateFusionClassifier().fit(frames, y)
+        np.testing.assert_array_equal(
+            model.predict_proba({**frames, "wide": None}),
+            model.predict_proba({**frames, "wide": frames["wide"] * nan}),
+        )
+
+    def test_frames_without_names_of_views_are_recognised_by_their_columns(self, frames):
+        frames, y = frames
+        model = kq.LateFusionClassifier().fit(frames, y)
+        expected = model.predict_proba({"narrow": frames["narrow"]})
+        np.testing.assert_array_equal(model.predict_proba(frames["narrow"]), expected)
+        np.testing.assert_array_equal(model.predict_proba([frames["narrow"]]), expected)
+        np.testing.assert_array_equal(
+            model.predict_proba([frames["wide"], frames["single"], frames["narrow"]]),
+            model.predict_proba(frames),
+        )
+        for wrong, what in (
+            (pd.concat(frames.values(), axis=1), "2-D data"),
+            (frames["narrow"].to_numpy(), "2-D data"),
+            ([frame.to_numpy() for frame in frames.values()], "a list of 3 views"),
+        ):
+            with pytest.raises(ValueError, match=rf"X is {what}.*'narrow', .*pass a dict"):
+                model.predict(wrong)
+
     @pytest.mark.parametrize("container", [as_frame, as_multi_index, as_polars])
     def test_a_frame_without_the_columns_of_a_view(self, container):
         samples, blocks, y = make_data(3)

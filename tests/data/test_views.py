@@ -399,7 +399,7 @@ class TestValidateViews:
             fitter.check({"pet": blocks["mri"], "rna": blocks["rna"]})
         with pytest.raises(ValueError, match="view 'rna' has 3 columns, but was fitted with 2"):
             fitter.check({"mri": blocks["mri"], "rna": np.ones((6, 3))})
-        with pytest.raises(ValueError, match=r"1 views .'X'"):
+        with pytest.raises(ValueError, match=r"2-D data.*2 views .'mri'.*pass a dict"):
             fitter.check(np.ones((6, 5)))
 
     def test_container_after_two_dimensional_data(self, blocks):
@@ -523,6 +523,42 @@ class Scorer(ClassifierMixin, BaseEstimator):
 
     def score(self, X, y):
         return 1.0
+
+
+class TestArraysWithGaps:
+    def test_masked_cells_are_missing(self):
+        values = np.arange(12.0).reshape(4, 3)
+        mask = np.zeros((4, 3), dtype=bool)
+        mask[1], mask[2, 0] = True, True
+        masked = np.ma.array(values, mask=mask)
+        X = MultiView({"a": masked, "whole": np.ma.array(values.astype(int))})
+        assert X.observed.tolist() == [[True, True], [False, True], [True, True], [True, True]]
+        np.testing.assert_array_equal(X["a"], np.where(mask, nan, values))
+        np.testing.assert_array_equal(as_views(masked, partial_nan="allow")["X"], X["a"])
+        whole_rows = np.ma.array(values, mask=mask & mask.all(axis=1)[:, None])
+        model = Fitter(views={"a": [0], "b": [1, 2]}).fit(whole_rows)
+        assert model.data_.observed.all(axis=1).tolist() == [True, False, True, True]
+
+    @pytest.mark.parametrize("gap", [None, pd.NA, pd.NaT, float("nan")])
+    def test_missing_objects(self, gap):
+        values = np.array([[1, 2.5], [gap, gap], [3, gap]], dtype=object)
+        X = MultiView({"a": values})
+        np.testing.assert_array_equal(X["a"], [[1, 2.5], [nan, nan], [3, nan]])
+        assert X.observed[:, 0].tolist() == [True, False, True]
+
+    @pytest.mark.parametrize("kind", [object, str, list])
+    def test_text_is_named(self, kind):
+        values = [["1", "2", "3"], ["4", "male", "5"]]
+        block = values if kind is list else np.array(values, dtype=kind)
+        message = "column 1 is not numeric, its first such value is 'male'; pass a data frame"
+        with pytest.raises(ValueError, match=f"view 'clinic': {message}"):
+            MultiView({"clinic": block})
+        with pytest.raises(ValueError, match=message):
+            Fitter(views=None).fit(block)
+
+    def test_nothing_instead_of_a_view(self):
+        with pytest.raises(ValueError, match="view 'b': there is None.*leave the view out"):
+            MultiView({"a": np.ones((2, 2)), "b": None})
 
 
 def test_views_named_by_numbers_are_found_by_numbers():
