@@ -1,6 +1,7 @@
 """The same data in every container give the same model, and a model knows its views."""
 
 import pickle
+import re
 import warnings
 from functools import partial
 
@@ -587,6 +588,33 @@ class TestPreparation:
                 model.fit({"clinic": dated}, y)
         with pytest.raises(ValueError, match=r"'c': column 'visit' holds dates.*'2020-02-03.*days"):
             kq.SimpleMKLClassifier().fit({"c": dated[["visit"]]}, y)
+
+    @pytest.mark.parametrize("library", [pd, pl])
+    def test_dates_as_text(self, library):
+        days = [f"2020-01-{day:02}" for day in range(1, 31)]
+        frame = library.DataFrame({"visit": days, "age": np.arange(30.0)})
+        with pytest.raises(ValueError, match=r"'c': column 'visit' holds dates.*'2020-01-01'"):
+            kq.LateFusionClassifier().fit({"c": frame}, np.arange(30) % 2)
+
+    @pytest.mark.parametrize("library", [pd, pl])
+    def test_cells_that_are_neither_numbers_nor_text(self, library):
+        frame = library.DataFrame({"scan": [[1.0, 2.0]] * 30})
+        with pytest.raises(ValueError, match=r"'c': column 'scan' holds cells of type"):
+            kq.LateFusionClassifier().fit({"c": frame}, np.arange(30) % 2)
+
+    @pytest.mark.parametrize(
+        ("written", "other"), [("{}", "?"), ("<{}.5", "unknown"), ("{},5", None), ("{} %", "n.d.")]
+    )
+    def test_numbers_that_are_text_are_noticed(self, written, other):
+        column = [written.format(number) for number in range(12)] * 3 + [other] * 4
+        frame = pd.DataFrame({"lab": column, "age": np.arange(40.0)})
+        why = f"because of values such as '{re.escape(other)}', " if other else ""
+        with pytest.warns(UserWarning, match=f"'lab' is taken as categories, {why}but 12 of its"):
+            kq.ViewTransformer().fit({"c": frame})
+        few = pd.DataFrame({"grade": ["1", "2", "3", "?"] * 10})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            kq.ViewTransformer().fit({"c": few})
 
     def test_identifiers_among_the_columns_are_noticed(self, data):
         X, y = data

@@ -69,8 +69,8 @@ class TestConstruction:
     def test_masked_rows_are_absent(self):
         K = np.ma.array(np.ones((2, 4, 4)), mask=False)
         K[1, 2] = np.ma.masked
-        for given in (K, list(K)):
-            assert (~KernelStack(given).observed).nonzero() == (2, 1)
+        for kernels in (K, list(K)):
+            assert (~KernelStack(kernels).observed).nonzero() == (2, 1)
 
     def test_a_single_nan_is_not_absence(self):
         K = make_kernels()

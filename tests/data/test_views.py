@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import make_column_selector
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
@@ -557,8 +558,34 @@ class TestArraysWithGaps:
             Fitter(views=None).fit(block)
 
     def test_nothing_instead_of_a_view(self):
-        with pytest.raises(ValueError, match="view 'b': there is None.*leave the view out"):
+        with pytest.raises(ValueError, match=r"view 'b': there is None.*leave the view out"):
             MultiView({"a": np.ones((2, 2)), "b": None})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_by_slices_of_labels_and_callables(library):
+    frame = pd.DataFrame(np.arange(10.0).reshape(2, 5), columns=["a1", "a2", "b1", "b2", "c"])
+    expected = as_views(frame, {"a": ["a1", "a2"], "b": ["b1", "b2", "c"]})
+    selector = make_column_selector(pattern="^a")
+    if library == "polars":
+        frame = pytest.importorskip("polars").from_pandas(frame)
+        selector = lambda X: [name for name in X.columns if name.startswith("a")]  # noqa: E731
+    for views in (
+        {"a": slice("a1", "a2"), "b": slice("b1", None)},
+        {"a": slice(None, "a2"), "b": slice("b1", "c")},
+        {"a": selector, "b": slice(2, None)},
+    ):
+        found = as_views(frame, views)
+        for name in "ab":
+            np.testing.assert_array_equal(found[name], expected[name])
+    for wrong in (slice("a1", "zz"), ["a1", "zz"], "zz"):
+        with pytest.raises(ValueError, match=r"view 'a': column 'zz' is not in X; it has 'a1', "):
+            as_views(frame, {"a": wrong})
+
+
+def test_rows_are_not_selected_by_names():
+    with pytest.raises(IndexError, match=r"X\.select\(\['a'\]\).*X\.loc\[\['a'\]\]"):
+        MultiView({"a": np.ones((2, 2))})[["a"]]
 
 
 def test_views_named_by_numbers_are_found_by_numbers():

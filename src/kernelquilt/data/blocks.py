@@ -84,7 +84,7 @@ def as_array(X: Any, **options: Any) -> Floats:
 def with_nan(X: Any) -> Any:
     """Return an array with NaN for masked cells, and for objects that are missing in other ways."""
     if isinstance(X, np.ma.MaskedArray):
-        X = X.astype(object if X.dtype.kind == "O" else np.float64).filled(np.nan)
+        X = np.ma.filled(X.astype(object if X.dtype.kind == "O" else np.float64), np.nan)
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         gaps = frames.missing(X.ravel()).reshape(X.shape)
         X = np.where(gaps, np.nan, X) if gaps.any() else X
@@ -99,11 +99,12 @@ def naming_text(X: Any) -> Iterator[None]:
     except ValueError as error:
         values = np.asarray(X, dtype=object)
         for row, column in np.ndindex(values.shape) if values.ndim == 2 else ():
-            if isinstance(values[row, column], str) and not _reads_as_number(values[row, column]):
+            cell: Any = values[row, column]
+            if isinstance(cell, str) and not _reads_as_number(cell):
                 raise ValueError(
-                    f"column {column} is not numeric, its first such value is "
-                    f"{str(values[row, column])!r}; pass a data frame, the text of which "
-                    "ViewTransformer() encodes and the quilt by itself, or leave the column out"
+                    f"column {column} is not numeric, its first such value is {str(cell)!r}; pass "
+                    "a data frame, the text of which ViewTransformer() encodes and the quilt by "
+                    "itself, or leave the column out"
                 ) from error
         raise
 
