@@ -232,6 +232,8 @@ class TestArchives:
         np.testing.assert_array_equal(stack.gram(), K)
         assert y.tolist() == [0, 1, 0]
         assert len(kq.read_views(tmp_path / "data.npz")) == 3
+        np.savez(tmp_path / "data.npz", K=K, kernel_names=["a", "a"])
+        assert kq.read_views(tmp_path / "data.npz").names == ("a", "a_2")
 
     def test_objects_are_refused(self, tmp_path):
         np.savez(tmp_path / "data.npz", X=np.array([[1, None]], dtype=object))

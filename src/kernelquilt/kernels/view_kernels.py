@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error, warn_all_absent
+from kernelquilt._messages import distinct_names, unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.core.memory import check_memory
 from kernelquilt.data.blocks import take
@@ -20,7 +20,6 @@ from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.choice import (
     as_function,
     call_kernel,
-    distinct_names,
     fit_kernels,
     kernels_of_views,
 )
