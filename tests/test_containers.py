@@ -609,7 +609,7 @@ class TestPreparation:
         column = [written.format(number) for number in range(12)] * 3 + [other] * 4
         frame = pd.DataFrame({"lab": column, "age": np.arange(40.0)})
         why = f"because of values such as '{re.escape(other)}', " if other else ""
-        with pytest.warns(UserWarning, match=f"'lab' is taken as categories, {why}but 12 of its"):
+        with pytest.warns(UserWarning, match=f"'lab' is taken as categories, {why}but most of its"):
             kq.ViewTransformer().fit({"c": frame})
         few = pd.DataFrame({"grade": ["1", "2", "3", "?"] * 10})
         with warnings.catch_warnings():

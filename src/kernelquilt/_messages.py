@@ -131,7 +131,7 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn as the line outside of the package that led here."""
     # scikit-learn wraps transform, its pipelines and searches stand in between, and contextlib
     # calls the functions that it decorates
-    inside = f"{__name__.partition('.')[0]}.", "sklearn.", "contextlib"
+    inside = f"{__name__.partition('.')[0]}.", "sklearn.", "joblib.", "contextlib"
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame and frame.f_globals.get("__name__", "").startswith(inside):

@@ -179,9 +179,9 @@ def _warn_of_categories(encoder: OneHotEncoder, names: list[Any], n: int) -> Non
         if len(texts) - len(others) > max(FEW_NUMBERS, len(others)):
             cause = f", because of values such as {others[0]!r}" if others else ""
             warn_user(
-                f"column {name!r} is taken as categories{cause}, but {len(texts) - len(others)} of "
-                f"its {len(texts)} different values are written as numbers; turn it into numbers, "
-                "with missing cells where there is none, if it measures something"
+                f"column {name!r} is taken as categories{cause}, but most of its different values "
+                "are written as numbers; turn it into numbers, with missing cells where there is "
+                "none, if it measures something"
             )
         elif len(categories) > max(MANY_CATEGORIES, n // 2):
             warn_user(
