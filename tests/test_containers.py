@@ -1,6 +1,7 @@
 """The same data in every container give the same model, and a model knows its views."""
 
 import pickle
+import re
 import warnings
 from functools import partial
 
@@ -296,6 +297,32 @@ class TestColumnsAreKnown:
         with pytest.raises(ValueError, match=r"list of 1 views.*fitted with 3.*pass a dict"):
             model.predict([frames["single"].to_numpy()])
 
+    def test_a_view_that_is_none_is_absent(self, frames):
+        frames, y = frames
+        model = kq.LateFusionClassifier().fit(frames, y)
+        np.testing.assert_array_equal(
+            model.predict_proba({**frames, "wide": None}),
+            model.predict_proba({**frames, "wide": frames["wide"] * nan}),
+        )
+
+    def test_frames_without_names_of_views_are_recognised_by_their_columns(self, frames):
+        frames, y = frames
+        model = kq.LateFusionClassifier().fit(frames, y)
+        expected = model.predict_proba({"narrow": frames["narrow"]})
+        np.testing.assert_array_equal(model.predict_proba(frames["narrow"]), expected)
+        np.testing.assert_array_equal(model.predict_proba([frames["narrow"]]), expected)
+        np.testing.assert_array_equal(
+            model.predict_proba([frames["wide"], frames["single"], frames["narrow"]]),
+            model.predict_proba(frames),
+        )
+        for wrong, what in (
+            (pd.concat(frames.values(), axis=1), "2-D data"),
+            (frames["narrow"].to_numpy(), "2-D data"),
+            ([frame.to_numpy() for frame in frames.values()], "a list of 3 views"),
+        ):
+            with pytest.raises(ValueError, match=rf"X is {what}.*'narrow', .*pass a dict"):
+                model.predict(wrong)
+
     @pytest.mark.parametrize("container", [as_frame, as_multi_index, as_polars])
     def test_a_frame_without_the_columns_of_a_view(self, container):
         samples, blocks, y = make_data(3)
@@ -347,13 +374,51 @@ class TestLabelsBelongToSamples:
         frame, y = data
         X = kq.MultiView.from_frame(frame, COLUMNS)
         some = y.iloc[[3, 2, 9, 10, 11, 20, 21, 30, 33]]
-        with pytest.raises(ValueError, match=r"only 9 of the 40 samples.*X\.loc\[y\.index\]"):
+        with pytest.raises(ValueError, match=r"only 9 of the 40 .*X\.loc\[y\.index\] and y$"):
             kq.LateFusionClassifier().fit(X, some)
         assert kq.LateFusionClassifier().fit(X.loc[some.index], some).classes_.tolist() == [0, 1]
         with pytest.raises(ValueError, match=r"31 samples more than X.*y\.loc\[X\.index\]"):
             kq.LateFusionClassifier().fit(X.loc[some.index], y)
         with pytest.raises(ValueError, match=r"y\.loc\[X\.index\]"):
             kq.ViewTransformer().fit(X, y.iloc[::-1])
+
+    @pytest.mark.parametrize(
+        "transformer",
+        [kq.ViewKernels(), kq.EmpiricalKernelMap(kernels="linear"), kq.mkl.NmCCA(1)],
+        ids=lambda each: type(each).__name__,
+    )
+    def test_transformers_know_names_that_their_output_lacks(self, data, transformer):
+        frame, y = data
+        X = kq.MultiView.from_frame(frame, COLUMNS)
+        for fit in (clone(transformer).fit, clone(transformer).fit_transform):
+            with pytest.raises(ValueError, match=r"another order; pass y\.loc\[X\.index\]"):
+                fit(X, y.iloc[::-1])
+            fit(X, y)
+
+    def test_weights_belong_to_samples_too(self, data):
+        frame, y = data
+        X = kq.MultiView.from_frame(frame, COLUMNS)
+        weight = pd.Series(np.arange(1.0, 41.0), index=y.index)
+        for model in (kq.LateFusionClassifier(), kq.SimpleMKLClassifier(), kq.ViewKernels()):
+            with pytest.raises(ValueError, match=r"pass sample_weight\.loc\[X\.index\]"):
+                model.fit(X, y, sample_weight=weight.iloc[::-1])
+
+    def test_names_of_other_samples_are_noticed(self, data):
+        frame, y = data
+        X = kq.MultiView.from_frame(frame, COLUMNS)
+        with pytest.warns(UserWarning, match=r"none of the names.*'q000', ... instead of 'p000'"):
+            kq.LateFusionClassifier().fit(X, y.rename("q{0[1]}{0[2]}{0[3]}".format))
+
+    @pytest.mark.parametrize("kind", ["string", "Int64", "object", "float64", "category"])
+    def test_missing_labels_are_counted(self, data, kind):
+        frame, y = data
+        X = kq.MultiView.from_frame(frame, COLUMNS)
+        y = y.astype(kind) if kind in ("Int64", "float64") else y.astype(str).astype(kind)
+        y.iloc[[3, 5]] = None
+        with pytest.raises(ValueError, match=r"y contains NaN: 2 of 40 samples.*y\.notna\(\)"):
+            kq.LateFusionClassifier().fit(X, y)
+        keep = y.notna().to_numpy()
+        assert len(kq.LateFusionClassifier().fit(X[keep], y[keep]).classes_) == 2
 
     def test_what_has_no_names_is_taken_in_its_order(self, data):
         frame, y = data
@@ -524,6 +589,33 @@ class TestPreparation:
                 model.fit({"clinic": dated}, y)
         with pytest.raises(ValueError, match=r"'c': column 'visit' holds dates.*'2020-02-03.*days"):
             kq.SimpleMKLClassifier().fit({"c": dated[["visit"]]}, y)
+
+    @pytest.mark.parametrize("library", [pd, pl])
+    def test_dates_as_text(self, library):
+        days = [f"2020-01-{day:02}" for day in range(1, 31)]
+        frame = library.DataFrame({"visit": days, "age": np.arange(30.0)})
+        with pytest.raises(ValueError, match=r"'c': column 'visit' holds dates.*'2020-01-01'"):
+            kq.LateFusionClassifier().fit({"c": frame}, np.arange(30) % 2)
+
+    @pytest.mark.parametrize("library", [pd, pl])
+    def test_cells_that_are_neither_numbers_nor_text(self, library):
+        frame = library.DataFrame({"scan": [[1.0, 2.0]] * 30})
+        with pytest.raises(ValueError, match=r"'c': column 'scan' holds cells of type"):
+            kq.LateFusionClassifier().fit({"c": frame}, np.arange(30) % 2)
+
+    @pytest.mark.parametrize(
+        ("written", "other"), [("{}", "?"), ("<{}.5", "unknown"), ("{},5", None), ("{} %", "n.d.")]
+    )
+    def test_numbers_that_are_text_are_noticed(self, written, other):
+        column = [written.format(number) for number in range(12)] * 3 + [other] * 4
+        frame = pd.DataFrame({"lab": column, "age": np.arange(40.0)})
+        why = f"because of values such as '{re.escape(other)}', " if other else ""
+        with pytest.warns(UserWarning, match=f"'lab' is taken as categories, {why}but most of its"):
+            kq.ViewTransformer().fit({"c": frame})
+        few = pd.DataFrame({"grade": ["1", "2", "3", "?"] * 10})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            kq.ViewTransformer().fit({"c": few})
 
     def test_identifiers_among_the_columns_are_noticed(self, data):
         X, y = data

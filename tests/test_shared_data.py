@@ -21,11 +21,9 @@ def load(name, *more, label="y"):
     path = Path(os.environ.get("KERNELQUILT_DATA", "")) / f"{name}.npz"
     if not path.is_file():
         pytest.skip(f"KERNELQUILT_DATA names no directory with {path.name}")
+    views, y = kq.read_views(path, label=label)
     with np.load(path, allow_pickle=False) as stored:
-        names = [str(view) for view in stored["view_names"]]
-        blocks = [np.asarray(stored[f"view_{k}"], dtype=float) for k in range(len(names))]
-        views = kq.MultiView(dict(zip(names, blocks, strict=True)))
-        return views, stored[label], *(stored[key] for key in more)
+        return views, y.to_numpy(), *(stored[key] for key in more)
 
 
 def prepared():
@@ -103,6 +101,27 @@ def test_a_view_that_no_test_sample_has(classifier):
     assert not X[test].observed[:, list(X.names).index("protein")].any()
     model = make_pipeline(prepared(), classifier(10.0)).fit(X[train], y[train])
     assert model.score(X[test], y[test]) > 0.85
+
+
+FOLDER = Path(os.environ.get("KERNELQUILT_DATA", "no folder"))
+UNLABELLED = "mkc_"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.npz")), ids=lambda path: path.stem)
+@pytest.mark.filterwarnings("ignore:.*less than 3 training samples:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*absent for all .* training samples:UserWarning")
+def test_every_set_goes_from_its_file_into_the_quilt(path):
+    if path.stem.startswith(UNLABELLED):
+        kernels = kq.read_views(path)
+        assert kq.TransferFill().fit_transform(kernels).observed.all()
+        return
+    X, y = kq.read_views(path, label="y_death_5y" if path.stem == "pbc_mayo" else "y")
+    assert X.shape[0] == len(y)
+    # a few samples of each of the frequent classes
+    frequent = y.groupby(y).head(8).groupby(y).filter(lambda each: len(each) == 8)
+    rows = np.flatnonzero(y.index.isin(frequent.index))[:200]
+    model = kq.QuiltClassifier(random_state=0).fit(X[rows], y.iloc[rows])
+    np.testing.assert_allclose(model.predict_proba(X[:50]).sum(axis=1), 1.0)
 
 
 NATURAL = {

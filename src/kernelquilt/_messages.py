@@ -82,6 +82,18 @@ def check_names(names: Iterable[Any], count: int, kind: str) -> tuple[str, ...]:
     return checked
 
 
+def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Make names different by numbering repetitions: a, a_2, a_3."""
+    made: dict[str, None] = {}
+    for name in names:
+        candidate, number = name, 1
+        while candidate in made:
+            number += 1
+            candidate = f"{name}_{number}"
+        made[candidate] = None
+    return tuple(made)
+
+
 def quoted(names: Iterable[str]) -> str:
     """Join names for a message: ``'mri', 'rna'``; the first of many."""
     listed = [repr(name) for name in names]

@@ -122,6 +122,21 @@ def test_many_samples_are_refused_at_once(monkeypatch):
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("estimator", [*CLASSIFIERS, kq.ViewKernels, kq.EmpiricalKernelMap])
+def test_not_even_the_widths_of_kernels_are_sought(estimator, monkeypatch):
+    """All pairs of samples count for them, which takes minutes where there are many."""
+
+    def sought(*_):
+        raise AssertionError("the pairs of samples are compared")
+
+    monkeypatch.setenv(VARIABLE, "12")
+    monkeypatch.setattr("kernelquilt.kernels.choice.mean_distance", sought)
+    X, y = np.zeros((60_000, 2)), np.arange(60_000) % 2
+    model = estimator(views={"a": [0], "b": [1]}, kernels="gaussian")
+    with pytest.raises(ValueError, match="2 kernels of 60000 samples need about"):
+        getattr(model, "fit_transform", model.fit)(X, y)
+
+
 def test_18000_samples_of_four_views_need_more_than_half_of_24_gib(monkeypatch):
     monkeypatch.setenv(VARIABLE, "12")
     X, y = np.zeros((18_000, 4)), np.arange(18_000) % 2

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 import kernelquilt as kq
 from kernelquilt.data import frames
@@ -157,6 +158,14 @@ class TestMultiViewOfFrames:
         np.testing.assert_array_equal(back.observed, X.observed)
         np.testing.assert_array_equal(back["words"], X["words"])
 
+    def test_absent_samples_of_a_sparse_view_stay_absent(self):
+        observed = np.array([[True, True], [False, True], [True, False]])
+        X = MultiView({"words": sparse.csr_array(np.eye(3)), "b": np.ones((3, 1))}, observed)
+        frame = X.to_frame()
+        assert frame["words"].isna().all(axis=1).tolist() == [False, True, False]
+        assert all(isinstance(dtype, pd.SparseDtype) for dtype in frame["words"].dtypes)
+        np.testing.assert_array_equal(MultiView.from_frame(frame).observed, observed)
+
     def test_samples_by_identifier(self, X):
         assert X.loc[["w", "u"]].index.tolist() == ["w", "u"]
         assert X.loc["v"].shape == (1, 3)
@@ -225,7 +234,7 @@ class TestJoining:
     @pytest.mark.parametrize(
         ("identifiers", "message"),
         [
-            (["s", "s", "t", "t"], "'a': 2 sample identifiers occur more than once in the index"),
+            (["s", "s", "t", "t"], "'a': 2 .* more than once in the index, such as 's'"),
             (["s", None, "t", "u"], "'a': 1 sample identifiers are missing in the index"),
         ],
     )
@@ -237,9 +246,25 @@ class TestJoining:
     def test_no_sample_in_common(self):
         a = pd.DataFrame({"x": [1.0, 2.0]}, index=["1", "2"])
         b = pd.DataFrame({"x": [1.0, 2.0]}, index=[1, 2])
-        with pytest.warns(UserWarning, match="no sample is in more than one of the 2 frames"):
+        with pytest.warns(UserWarning, match="2 identifiers .* several ways, such as 1, '1'"):
             X = MultiView.from_frames({"a": a, "b": b})
         assert X.index.tolist() == [1, 2, "1", "2"]
+        with pytest.warns(UserWarning, match="no sample is in more than one of the 2 frames"):
+            MultiView.from_frames({"a": a, "b": b.set_axis([3, 4])})
+
+    @pytest.mark.parametrize("other", ["P1", "p1 ", "001", "1.0", 1])
+    def test_samples_that_are_written_in_several_ways(self, other):
+        own = "p1" if str(other).lower().startswith("p") else "1"
+        a = pd.DataFrame({"x": [1.0, 2.0]}, index=[own, "both"])
+        b = pd.DataFrame({"z": [1.0, 2.0]}, index=[other, "both"])
+        with pytest.warns(UserWarning, match="1 identifiers of samples are written in several"):
+            assert len(MultiView.from_frames({"a": a, "b": b})) == 3
+
+    @pytest.mark.filterwarnings("error")
+    def test_a_frame_without_samples(self):
+        a = pd.DataFrame({"x": [1.0, 2.0]}, index=["1", "2"])
+        X = MultiView.from_frames({"a": a, "b": a[:0].rename(columns={"x": "z"})})
+        assert X.observed.tolist() == [[True, False], [True, False]]
 
     @given(
         st.lists(

@@ -90,6 +90,28 @@ class TestFolder:
             frame.to_csv(tmp_path / f"{name}.csv")
         with pytest.raises(ValueError, match="numbers the rows; name the column"):
             kq.read_views(tmp_path)
+        X = kq.read_views(tmp_path, index="who")
+        assert X.columns == {"a": ("a",), "b": ("b",)}
+        X = kq.read_views(tmp_path / "a.csv", index="who")
+        assert X.columns == {"X": ("a",)}
+
+    def test_names_of_rows_without_a_name_of_their_column(self, tmp_path):
+        (tmp_path / "a.csv").write_text('"g1","g2"\n"01",1,2\n"02",3,4\n')
+        (tmp_path / "b.csv").write_text('"sex"\n"02",f\n')
+        X = kq.read_views(tmp_path)
+        assert X.index.tolist() == ["01", "02"]
+        assert X.columns == {"a": ("g1", "g2"), "b": ("sex",)}
+
+    def test_other_files_are_not_passed_over_in_silence(self, folder):
+        (folder / "protein.xlsx").write_bytes(b"")
+        (folder / "mri.csv.gz").write_bytes(b"")
+        with pytest.warns(UserWarning, match=r"files not read: 'mri.csv.gz', 'protein.xlsx'"):
+            kq.read_views(folder)
+
+    def test_other_encodings(self, tmp_path):
+        (tmp_path / "a.csv").write_bytes("id,town\n1,K\xf6ln\n".encode("latin-1"))
+        with pytest.raises(ValueError, match=r"cannot read 'a\.csv'.*; save it as UTF-8"):
+            kq.read_views(tmp_path)
 
     @pytest.mark.parametrize(
         ("files", "options", "message"),
@@ -157,6 +179,20 @@ class TestOneTable:
         assert X.observed.tolist() == [[True, True], [False, True]]
         assert y.to_dict() == {"a": "x", "b": "z"}
 
+    @pytest.mark.parametrize("names", [["x", "y", "z"], [3, 4, 5]])
+    def test_a_column_that_names_the_samples(self, tmp_path, names):
+        path = tmp_path / "table.csv"
+        pd.DataFrame({"who": names, "age": [60.0, 50.0, 60.0]}).to_csv(path, index=False)
+        with pytest.warns(UserWarning, match="'who' is a feature.* say index='who'"):
+            assert kq.read_views(path).columns == {"X": ("who", "age")}
+        assert kq.read_views(path, index="who").columns == {"X": ("age",)}
+
+    def test_one_pattern_for_a_view(self, tmp_path):
+        path = tmp_path / "table.csv"
+        pd.DataFrame({"rna_1": [1.0], "rna_2": [2.0], "age": [3.0]}).to_csv(path, index=False)
+        X = kq.read_views(path, views={"rna": "rna_*", "clinic": "age"})
+        assert X.columns == {"rna": ("rna_1", "rna_2"), "clinic": ("age",)}
+
     def test_columns_in_no_view(self, tmp_path):
         path = tmp_path / "data.csv"
         path.write_text("rna.1,rna.2,other\n1,2,3\n")
@@ -196,6 +232,8 @@ class TestArchives:
         np.testing.assert_array_equal(stack.gram(), K)
         assert y.tolist() == [0, 1, 0]
         assert len(kq.read_views(tmp_path / "data.npz")) == 3
+        np.savez(tmp_path / "data.npz", K=K, kernel_names=["a", "a"])
+        assert kq.read_views(tmp_path / "data.npz").names == ("a", "a_2")
 
     def test_objects_are_refused(self, tmp_path):
         np.savez(tmp_path / "data.npz", X=np.array([[1, None]], dtype=object))

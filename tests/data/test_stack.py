@@ -66,6 +66,12 @@ class TestConstruction:
         rectangular[:, :, 0] = nan
         np.testing.assert_array_equal(KernelStack(list(rectangular)).observed, mask)
 
+    def test_masked_rows_are_absent(self):
+        K = np.ma.array(np.ones((2, 4, 4)), mask=False)
+        K[1, 2] = np.ma.masked
+        for kernels in (K, list(K)):
+            assert (~KernelStack(kernels).observed).nonzero() == (2, 1)
+
     def test_a_single_nan_is_not_absence(self):
         K = make_kernels()
         K[0, 1, 1] = nan

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import make_column_selector
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
@@ -399,7 +400,7 @@ class TestValidateViews:
             fitter.check({"pet": blocks["mri"], "rna": blocks["rna"]})
         with pytest.raises(ValueError, match="view 'rna' has 3 columns, but was fitted with 2"):
             fitter.check({"mri": blocks["mri"], "rna": np.ones((6, 3))})
-        with pytest.raises(ValueError, match=r"1 views .'X'"):
+        with pytest.raises(ValueError, match=r"2-D data.*2 views .'mri'.*pass a dict"):
             fitter.check(np.ones((6, 5)))
 
     def test_container_after_two_dimensional_data(self, blocks):
@@ -523,6 +524,68 @@ class Scorer(ClassifierMixin, BaseEstimator):
 
     def score(self, X, y):
         return 1.0
+
+
+class TestArraysWithGaps:
+    def test_masked_cells_are_missing(self):
+        values = np.arange(12.0).reshape(4, 3)
+        mask = np.zeros((4, 3), dtype=bool)
+        mask[1], mask[2, 0] = True, True
+        masked = np.ma.array(values, mask=mask)
+        X = MultiView({"a": masked, "whole": np.ma.array(values.astype(int))})
+        assert X.observed.tolist() == [[True, True], [False, True], [True, True], [True, True]]
+        np.testing.assert_array_equal(X["a"], np.where(mask, nan, values))
+        np.testing.assert_array_equal(as_views(masked, partial_nan="allow")["X"], X["a"])
+        whole_rows = np.ma.array(values, mask=mask & mask.all(axis=1)[:, None])
+        model = Fitter(views={"a": [0], "b": [1, 2]}).fit(whole_rows)
+        assert model.data_.observed.all(axis=1).tolist() == [True, False, True, True]
+
+    @pytest.mark.parametrize("gap", [None, pd.NA, pd.NaT, float("nan")])
+    def test_missing_objects(self, gap):
+        values = np.array([[1, 2.5], [gap, gap], [3, gap]], dtype=object)
+        X = MultiView({"a": values})
+        np.testing.assert_array_equal(X["a"], [[1, 2.5], [nan, nan], [3, nan]])
+        assert X.observed[:, 0].tolist() == [True, False, True]
+
+    @pytest.mark.parametrize("kind", [object, str, list])
+    def test_text_is_named(self, kind):
+        values = [["1", "2", "3"], ["4", "male", "5"]]
+        block = values if kind is list else np.array(values, dtype=kind)
+        message = "column 1 is not numeric, its first such value is 'male'; pass a data frame"
+        with pytest.raises(ValueError, match=f"view 'clinic': {message}"):
+            MultiView({"clinic": block})
+        with pytest.raises(ValueError, match=message):
+            Fitter(views=None).fit(block)
+
+    def test_nothing_instead_of_a_view(self):
+        with pytest.raises(ValueError, match=r"view 'b': there is None.*leave the view out"):
+            MultiView({"a": np.ones((2, 2)), "b": None})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_by_slices_of_labels_and_callables(library):
+    frame = pd.DataFrame(np.arange(10.0).reshape(2, 5), columns=["a1", "a2", "b1", "b2", "c"])
+    expected = as_views(frame, {"a": ["a1", "a2"], "b": ["b1", "b2", "c"]})
+    selector = make_column_selector(pattern="^a")
+    if library == "polars":
+        frame = pytest.importorskip("polars").from_pandas(frame)
+        selector = lambda X: [name for name in X.columns if name.startswith("a")]  # noqa: E731
+    for views in (
+        {"a": slice("a1", "a2"), "b": slice("b1", None)},
+        {"a": slice(None, "a2"), "b": slice("b1", "c")},
+        {"a": selector, "b": slice(2, None)},
+    ):
+        found = as_views(frame, views)
+        for name in "ab":
+            np.testing.assert_array_equal(found[name], expected[name])
+    for wrong in (slice("a1", "zz"), ["a1", "zz"], "zz"):
+        with pytest.raises(ValueError, match=r"view 'a': column 'zz' is not in X; it has 'a1', "):
+            as_views(frame, {"a": wrong})
+
+
+def test_rows_are_not_selected_by_names():
+    with pytest.raises(IndexError, match=r"X\.select\(\['a'\]\).*X\.loc\[\['a'\]\]"):
+        MultiView({"a": np.ones((2, 2))})[["a"]]
 
 
 def test_views_named_by_numbers_are_found_by_numbers():

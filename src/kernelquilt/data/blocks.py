@@ -4,7 +4,8 @@ A sample that lacks the view has a row without any value: of NaN, of missing cel
 matrix, where zeros are values, an empty one that the mask of the container marks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def as_blocks(views: Mapping[Any, Any] | Sequence[Any]) -> dict[str, Any]:
             "as_views splits the columns of 2-D data into views"
         )
     if not isinstance(views, Mapping):
-        views = {f"view_{position}": block for position, block in enumerate(views)}
+        views = dict(zip(names_by_position(len(views)), views, strict=True))
     if not views:
         raise ValueError("a MultiView needs at least one view")
     names = check_names(views, len(views), "view")
@@ -41,9 +42,16 @@ def as_blocks(views: Mapping[Any, Any] | Sequence[Any]) -> dict[str, Any]:
     return blocks
 
 
+def names_by_position(count: int) -> tuple[str, ...]:
+    """Return the names of the views of a list."""
+    return tuple(f"view_{position}" for position in range(count))
+
+
 def as_block(name: Any, block: Any) -> Any:
     """Return the block of a view: frames as they are, sparse matrices as CSR, others as arrays."""
     try:
+        if block is None:
+            raise ValueError("there is None instead of data; leave the view out")
         if frames.is_annotated(block):
             raise ValueError(frames.annotated_message(block))
         if frames.is_frame(block):
@@ -64,11 +72,49 @@ def as_array(X: Any, **options: Any) -> Floats:
             "images and the like are flattened by X.reshape(len(X), -1), kernels (M, n, n) are "
             "KernelStack(X), and kernels (n, n, M) go with kernels='precomputed'"
         )
-    # one order, so that the same numbers give the same bits whatever they came in
-    checked: Floats = check_array(
-        X, dtype=np.float64, order="C", ensure_all_finite=False, **options
-    )
+    X = with_nan(X)
+    with naming_text(X):
+        # one order, so that the same numbers give the same bits whatever they came in
+        checked: Floats = check_array(
+            X, dtype=np.float64, order="C", ensure_all_finite=False, **options
+        )
     return checked
+
+
+def with_nan(X: Any) -> Any:
+    """Return an array with NaN for masked cells, and for objects that are missing in other ways."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(object if X.dtype.kind == "O" else np.float64), np.nan)
+    if isinstance(X, np.ndarray) and X.dtype.kind == "O":
+        gaps = frames.missing(X.ravel()).reshape(X.shape)
+        X = np.where(gaps, np.nan, X) if gaps.any() else X
+    return X
+
+
+@contextmanager
+def naming_text(X: Any) -> Iterator[None]:
+    """Name the first cell of 2-D data that is text, if that is why they do not become numbers."""
+    try:
+        yield
+    except ValueError as error:
+        values = np.asarray(X, dtype=object)
+        for row, column in np.ndindex(values.shape) if values.ndim == 2 else ():
+            cell: Any = values[row, column]
+            if isinstance(cell, str) and not _reads_as_number(cell):
+                raise ValueError(
+                    f"column {column} is not numeric, its first such value is {str(cell)!r}; pass "
+                    "a data frame, the text of which ViewTransformer() encodes and the quilt by "
+                    "itself, or leave the column out"
+                ) from error
+        raise
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def as_csr(X: Any) -> Any:

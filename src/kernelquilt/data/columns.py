@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import check_names, row_positions
+from kernelquilt._messages import check_names, quoted, remedy, row_positions
 from kernelquilt._typing import Indices
 from kernelquilt.data.frames import is_frame, select_columns
 
@@ -59,7 +59,7 @@ def resolve_columns(X: Any, views: ViewColumns) -> dict[str, Indices]:
     if len(position) < len(labels):
         raise ValueError(f"{len(labels) - len(position)} column labels of X are repeated")
     return {
-        name: _positions(name, key, position, n_columns)
+        name: _positions(name, key(X) if callable(key) else key, position, n_columns)
         for name, key in zip(names, views.values(), strict=True)
     }
 
@@ -90,7 +90,9 @@ def _named_in_view(frame: Any) -> Any:
 
 def _positions(view: str, key: Any, position: Mapping[Any, int], n_columns: int) -> Indices:
     """Find the columns of one view; a label of the frame wins over a position."""
-    if not isinstance(key, slice):
+    if isinstance(key, slice) and isinstance(key.start or key.stop, str):
+        key = _between_labels(view, key, position)
+    elif not isinstance(key, slice):
         # a tuple may be the label of a single column
         single = np.ndim(key) == 0 or (isinstance(key, tuple) and key in position)
         key = [key] if single else list(key)
@@ -99,7 +101,7 @@ def _positions(view: str, key: Any, position: Mapping[Any, int], n_columns: int)
             key = [position[entry] for entry in key]
         for entry, is_known in zip(key, known, strict=True):
             if not is_known and not isinstance(entry, int | np.integer | np.bool_):
-                raise ValueError(f"view {view!r}: column {entry!r} is not in X")
+                raise ValueError(_unknown(view, entry, position))
     try:
         found = row_positions(key, n_columns)
     except (IndexError, TypeError) as error:
@@ -109,6 +111,23 @@ def _positions(view: str, key: Any, position: Mapping[Any, int], n_columns: int)
     if len(found) == 0:
         raise ValueError(f"view {view!r} has no columns")
     return found
+
+
+def _between_labels(view: str, key: slice, position: Mapping[Any, int]) -> slice:
+    """Return the positions of a slice of labels, which includes the last one."""
+    for label in (key.start, key.stop):
+        if label is not None and label not in position:
+            raise ValueError(_unknown(view, label, position))
+    last = None if key.stop is None else position[key.stop] + 1
+    return slice(None if key.start is None else position[key.start], last, key.step)
+
+
+def _unknown(view: str, label: Any, position: Mapping[Any, int]) -> str:
+    columns = [str(each) for each in position]
+    meant = (
+        remedy(str(label), columns, f"it has {quoted(columns)}") if columns else "X has no names"
+    )
+    return f"view {view!r}: column {label!r} is not in X; {meant}"
 
 
 def _is_label(entry: Any, position: Mapping[Any, int]) -> bool:

@@ -30,9 +30,10 @@ def as_views(
         is a list of views; any other list is 2-D data.
     views : dict of str to columns, "columns" or None, default=None
         How the columns of 2-D data form views: labels (data frames), positions, slices of
-        positions or boolean masks; ``"columns"`` makes every column a view. None: the top level
-        of MultiIndex columns, otherwise one view named ``X`` with all columns, in which NaN is
-        refused.
+        positions or of labels (which include the last), boolean masks, or a callable that finds
+        them in `X`, such as ``make_column_selector(pattern="^rna_")`` of scikit-learn.
+        ``"columns"`` makes every column a view. None: the top level of MultiIndex columns,
+        otherwise one view named ``X`` with all columns, in which NaN is refused.
     partial_nan : {"raise", "allow"}, default="raise"
         Whether a view may have missing cells in some of the columns of a sample.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import quoted
+from kernelquilt._messages import distinct_names, quoted
 from kernelquilt._typing import Array
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.tables import (
@@ -55,7 +55,9 @@ def _read_npz(
             samples = _numbered_views(path, arrays)
         elif "K" in arrays:
             _refuse(path, views=views)
-            samples = KernelStack(arrays["K"], names=arrays.get("kernel_names"))
+            names = arrays.get("kernel_names")
+            distinct = None if names is None else distinct_names(map(str, names))
+            samples = KernelStack(arrays["K"], names=distinct)
         else:
             raise ReadingError(
                 f"{path.name!r} has neither X nor view_0 but {quoted(keys) or 'nothing'}; save it "

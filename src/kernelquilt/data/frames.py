@@ -4,7 +4,8 @@ No library of frames is imported here. A cell is missing if it is None, NaN, NaT
 polars' null.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Hashable, Iterable
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal
@@ -17,6 +18,7 @@ Kind = Literal["number", "category", "date"]
 
 _NUMERIC = "fiub"
 _DATES = "Mm"
+_DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 
 
 def is_frame(X: Any) -> bool:
@@ -124,8 +126,15 @@ def kind_of(frame: Any, position: int) -> Kind:
         present = values[~missing(values)]
         if len(present) and all(map(_is_number, present)):
             return "number"
-        if any(map(_is_date, present)):
+        if 2 * sum(map(_is_date, present)) > len(present):
             return "date"
+        for value in present:
+            if not isinstance(value, Hashable):
+                raise ValueError(
+                    f"column {frame.columns[position]!r} holds cells of type "
+                    f"{type(value).__name__}, such as {str(value)[:40]!r}; make columns of numbers "
+                    "or text of it, or leave it out"
+                )
     return "category"
 
 
@@ -204,7 +213,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_date(value: Any) -> bool:
-    return hasattr(value, "isoformat") or hasattr(value, "total_seconds")
+    if isinstance(value, str):
+        return _DATE_TEXT.fullmatch(value) is not None
+    return hasattr(value, "strftime") or hasattr(value, "total_seconds")
 
 
 def _not_numbers(present: Iterable[Any], label: Any) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Bools, Indices, Kernel
+from kernelquilt.data.blocks import with_nan
 
 # Rows copied at a time, and the side of the tiles in which symmetry is checked: small enough for
 # the cache, large enough to hide the cost of a numpy call.
@@ -18,7 +19,8 @@ def as_kernels(K: Any) -> tuple[list[Kernel] | Kernel, np.dtype[Any]]:
     """Return the kernels without reading them, and the type to use them in."""
     if isinstance(K, Mapping):
         raise ValueError("K is an array or a list of kernels; pass list(K.values()), names=list(K)")
-    kernels = [np.asanyarray(k) for k in K] if isinstance(K, list | tuple) else np.atleast_1d(K)
+    listed = isinstance(K, list | tuple)
+    kernels = [np.asanyarray(with_nan(k)) for k in K] if listed else np.atleast_1d(with_nan(K))
     if len(kernels) == 0:
         raise ValueError("a KernelStack needs at least one kernel")
     shapes = {kernel.shape for kernel in kernels}

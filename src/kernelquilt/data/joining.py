@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from kernelquilt._messages import quoted, warn_user
-from kernelquilt._typing import Array, Indices
+from kernelquilt._typing import Array, Bools, Indices
 from kernelquilt.data.frames import (
     annotated_message,
     cells,
@@ -58,11 +59,15 @@ def join_frames(frames: Mapping[Any, Any], on: str | None) -> tuple[dict[str, An
         raise ValueError("from_frames takes a dict of name to data frame")
     keyed = {str(name): _with_identifiers(str(name), frame, on) for name, frame in frames.items()}
     samples = sorted_identifiers(each for _, identifiers in keyed.values() for each in identifiers)
-    if len(frames) > 1 and len(samples) == sum(len(each) for _, each in keyed.values()):
+    filled = [identifiers for _, identifiers in keyed.values() if identifiers]
+    alike = _alike(samples)
+    if alike:
         warn_user(
-            f"no sample is in more than one of the {len(frames)} frames; check that their "
-            "identifiers are of the same kind"
+            f"{len(alike)} identifiers of samples are written in several ways, such as "
+            f"{quoted(alike[0])}, and are taken for different samples"
         )
+    elif len(filled) > 1 and len(samples) == sum(map(len, filled)):
+        warn_user(f"no sample is in more than one of the {len(filled)} frames")
     joined = {}
     for name, (frame, identifiers) in keyed.items():
         position = {each: row for row, each in enumerate(identifiers)}
@@ -104,12 +109,22 @@ def side_by_side(views: "MultiView") -> Any:
             columns = {j: cells(block, j) for j in range(block.shape[1])}
             part = block.copy() if has_index(block) else pd.DataFrame(columns)
         elif issparse(block):
-            part = pd.DataFrame.sparse.from_spmatrix(block)  # type: ignore[attr-defined]
+            part = pd.DataFrame.sparse.from_spmatrix(  # type: ignore[attr-defined]
+                _with_missing_rows(block, ~views.present(name))
+            )
         else:
             part = pd.DataFrame(block)
         parts[name] = part.set_axis(pd.RangeIndex(len(views)), axis=0).set_axis(labels, axis=1)
     made = pd.concat(parts, axis=1)
     return made if views.index is None else made.set_axis(list(views.index), axis=0)
+
+
+def _with_missing_rows(block: Any, absent: Bools) -> Any:
+    """Return a sparse matrix with NaN in all cells of some rows."""
+    rows = np.flatnonzero(absent)
+    gaps = csr_array(np.full((len(rows), block.shape[1]), np.nan))
+    places = csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), (len(absent), len(rows)))
+    return csr_array(block) + places @ gaps
 
 
 def _with_identifiers(name: str, frame: Any, on: str | None) -> tuple[Any, list[Any]]:
@@ -132,16 +147,28 @@ def _with_identifiers(name: str, frame: Any, on: str | None) -> tuple[Any, list[
             f"view {name!r} is a {type(frame).__name__}, which has no index; name the column of "
             "the identifiers with on="
         )
-    counts = Counter(identifiers)
-    repeated = sum(count > 1 for count in counts.values())
     unnamed = sum(map(is_missing, identifiers))
-    for number, problem in ((unnamed, "are missing"), (repeated, "occur more than once")):
-        if number:
-            raise ValueError(
-                f"view {name!r}: {number} sample identifiers {problem} in {place}; keep one row "
-                "per sample, with its identifier"
-            )
+    repeated = [each for each, count in Counter(identifiers).items() if count > 1]
+    problem = f"{unnamed} sample identifiers are missing in {place}" if unnamed else ""
+    if repeated and not unnamed:
+        problem = (
+            f"{len(repeated)} sample identifiers occur more than once in {place}, such as "
+            f"{repeated[0]!r}"
+        )
+    if problem:
+        raise ValueError(f"view {name!r}: {problem}; keep one row per sample, with its identifier")
     return frame, identifiers
+
+
+def _alike(samples: list[Any]) -> list[list[Any]]:
+    """Return identifiers that differ in type, case, spaces or the form of a number only."""
+    groups: dict[Any, list[Any]] = {}
+    for each in samples:
+        key: Any = str(each).strip().casefold()
+        with suppress(ValueError):
+            key = float(key)
+        groups.setdefault(key, []).append(each)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _positions(index: Array, identifiers: Any) -> Indices:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.solution import TINY
+from kernelquilt.data.frames import missing
 from kernelquilt.data.validation import check_alignment
 
 NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum
@@ -36,8 +37,10 @@ def check_targets(
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
-    check_alignment(data, y)
+    check_alignment(data, y, "y")
+    check_alignment(data, sample_weight, "sample_weight")
     y = column_or_1d(y, warn=True)
+    _check_labelled(y)
     assert_all_finite(y, input_name="y")
     y = kind(y)
     if len(y) != len(data):
@@ -51,6 +54,16 @@ def check_targets(
             "leave samples out with a weight of 0"
         )
     return y, weight
+
+
+def _check_labelled(y: Array) -> None:
+    """Refuse missing labels, which scikit-learn finds among numbers only."""
+    gaps = missing(y)
+    if gaps.any():
+        raise ValueError(
+            f"Input y contains NaN: {gaps.sum()} of {len(y)} samples have no label; leave them out "
+            "with keep = y.notna().to_numpy(), X[keep] and y[keep]"
+        )
 
 
 def as_classes(y: Array) -> Array:

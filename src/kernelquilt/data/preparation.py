@@ -1,5 +1,6 @@
 """What is done to the columns of a view by their type, if nothing else is asked for."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from kernelquilt.data.frames import (
 from kernelquilt.data.views import MultiView
 
 MANY_CATEGORIES = 30
+FEW_NUMBERS = 10  # as many categories may well be called by numbers
+_NUMBER = re.compile(r"\s*[<>~]?\s*[+-]?\d+([.,]\d+)*(e[+-]?\d+)?\s*%?\s*", re.IGNORECASE)
 
 
 class PreparedViews(MultiView):
@@ -116,7 +119,9 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.category_columns_, texts = self.category_columns_[seen], texts[:, seen]
         if seen.any():
             self.encoder_ = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(texts)
-            _warn_of_many(self.encoder_, [X.columns[j] for j in self.category_columns_], len(texts))
+            _warn_of_categories(
+                self.encoder_, [X.columns[j] for j in self.category_columns_], len(texts)
+            )
         return self
 
     def transform(self, X: Any) -> Any:
@@ -167,9 +172,19 @@ def _texts(X: Any, columns: Indices) -> Array:
     return texts
 
 
-def _warn_of_many(encoder: OneHotEncoder, names: list[Any], n: int) -> None:
+def _warn_of_categories(encoder: OneHotEncoder, names: list[Any], n: int) -> None:
+    """Warn of columns of text that may hold numbers, or that may name the samples."""
     for name, categories in zip(names, encoder.categories_, strict=True):
-        if len(categories) > max(MANY_CATEGORIES, n // 2):
+        texts = [each for each in categories if each is not None]
+        others = [each for each in texts if not _NUMBER.fullmatch(each)]
+        if len(texts) - len(others) > max(FEW_NUMBERS, len(others)):
+            cause = f", because of values such as {others[0]!r}" if others else ""
+            warn_user(
+                f"column {name!r} is taken as categories{cause}, but most of its different values "
+                "are written as numbers; turn it into numbers, with missing cells where there is "
+                "none, if it measures something"
+            )
+        elif len(categories) > max(MANY_CATEGORIES, n // 2):
             warn_user(
                 f"column {name!r} has {len(categories)} different values in {n} samples, each of "
                 "which becomes a column; leave it out if it names the samples"

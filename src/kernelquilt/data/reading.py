@@ -15,6 +15,7 @@ the sample.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,25 @@ def read_content(
                     f"only tables ({', '.join(TABLES)}) are joined; read {path.name!r} on its own"
                 )
         content = join_tables(found, label, index)
+    content = replace(content, notes=content.notes + _unread(source))
     if not len(content.samples):
         raise ReadingError(f"{name_of(source)} has no samples")
     return content
+
+
+def _unread(source: Source) -> tuple[str, ...]:
+    """Return a note about the files of a folder that are not read, if there are any."""
+    folder = Path(source) if isinstance(source, str | PathLike) else None
+    if folder is None or not folder.is_dir():
+        return ()
+    others = [
+        path.name
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+        and path.suffix.lower() not in READERS
+        and not path.name.upper().startswith((".", "README", "LICENSE"))
+    ]
+    return (f"files not read: {some(others)}",) if others else ()
 
 
 def name_of(source: Source) -> str:

@@ -78,17 +78,23 @@ class _Table:
         if separator is not None:
             import pandas as pd
 
+            # R writes names of rows without a name of their column
+            unnamed = self.index == name and not name.startswith("Unnamed:")
+            place: dict[str, Any] = {"header": None, "skiprows": 1} if unnamed else {}
             values = pd.read_csv(
                 self.path,
                 sep=separator,
-                usecols=[name],
+                usecols=[0 if unnamed else name],
                 dtype=str,
                 keep_default_na=False,
                 na_values=[""],
-            )[name]
+                **place,
+            ).iloc[:, 0]
         return list(texts_in(values.to_numpy(dtype=object)))
 
     def without(self, *names: str | None) -> Any:
+        """Return the features: neither some columns nor those that name or number the rows."""
+        names = (*names, self.index)
         return self.frame.drop(columns=[name for name in names if name in self.frame])
 
 
@@ -117,7 +123,7 @@ def read_table(
             {name: features.iloc[:, positions] for name, positions in columns.items()},
             index=None if samples is None else np.fromiter(samples, dtype=object),
         )
-    notes = left_out(kept, columns)
+    notes = left_out(kept, columns) + _note_of_names(features, columns)
     if label is None:
         return Content(made, notes=notes)
     unlabelled = frame[label].isna().to_numpy()
@@ -268,7 +274,11 @@ def group_columns(names: Sequence[str], views: ViewPatterns | None) -> dict[str,
     if views is not None:
         return {
             view: list(
-                dict.fromkeys(p for pattern in patterns for p in _match(view, pattern, names))
+                dict.fromkeys(
+                    p
+                    for pattern in ([patterns] if isinstance(patterns, str) else patterns)
+                    for p in _match(view, pattern, names)
+                )
             )
             for view, patterns in views.items()
         }
@@ -293,6 +303,20 @@ def _match(view: str, pattern: str, names: Sequence[str]) -> list[int]:
         meant = remedy(pattern, names, f"it has {some(names)}")
         raise ReadingError(f"view {view!r}: no column fits {pattern!r}; {meant}")
     return found
+
+
+def _note_of_names(features: Any, columns: Mapping[str, list[int]]) -> tuple[str, ...]:
+    """Return a note if the first column seems to name or to number the samples."""
+    first = features.iloc[:, 0]
+    if not any(0 in positions for positions in columns.values()) or len(first) < 2:
+        return ()
+    numbered = np.issubdtype(first.dtype, np.integer) and (np.diff(first) == 1).all()
+    if not (numbered or (first.dtype == object and first.is_unique)):
+        return ()
+    return (
+        f"column {first.name!r} is a feature, but differs in every row; if it names the samples, "
+        f"say index={first.name!r}",
+    )
 
 
 def left_out(names: Sequence[str], columns: Mapping[str, list[int]]) -> tuple[str, ...]:
@@ -331,7 +355,8 @@ def explained(path: Path) -> Iterator[None]:
             name=needed,
         ) from error
     except Exception as error:
-        raise ReadingError(f"cannot read {path.name!r}: {first_line(error)}") from error
+        utf8 = "; save it as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
+        raise ReadingError(f"cannot read {path.name!r}: {first_line(error)}{utf8}") from error
 
 
 def first_line(error: Exception) -> str:

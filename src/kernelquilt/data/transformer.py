@@ -107,7 +107,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             data = validate_views(self, X, self.views, reset=True, as_given=True)
-            check_alignment(data, y)
+            check_alignment(data, y, "y")
             check_consistent_length(data, y)
             warn_all_absent(data.observed, data.names, "view")
             return self._fit_views(data, y)

@@ -9,10 +9,11 @@ from sklearn.utils.validation import validate_data
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Indices
-from kernelquilt.data.blocks import nothing
+from kernelquilt.data.blocks import names_by_position, naming_text, nothing, with_nan
 from kernelquilt.data.columns import (
     ViewColumns,
     blocks_of_columns,
+    has_view_level,
     resolve_columns,
     with_string_labels,
 )
@@ -130,8 +131,17 @@ def check_dense(estimator: Any, views: MultiView) -> None:
             )
 
 
-def check_alignment(data: Any, y: Any) -> None:
-    """Refuse labels with an index that speaks of the samples of the views, but in another order."""
+def check_alignment(data: Any, y: Any, what: str) -> None:
+    """Refuse what has an index that speaks of the samples of the views, but in another order.
+
+    Parameters
+    ----------
+    data : MultiView or KernelStack
+    y : object
+        Labels or weights.
+    what : {"y", "sample_weight"}
+        How the user calls them.
+    """
     index, labels = getattr(data, "index", None), getattr(y, "index", None)
     if index is None or labels is None or callable(labels):
         return
@@ -141,20 +151,28 @@ def check_alignment(data: Any, y: Any) -> None:
     known, of_labels = set(samples), set(labelled)
     shared = known & of_labels
     if not shared:
-        return  # y has names of its own, or just numbers
+        # numbers may just count the samples, names do not
+        if all(isinstance(each, str) for each in labelled):
+            warn_user(
+                f"the index of {what} has none of the names in X.index ({labelled[0]!r}, ... "
+                f"instead of {samples[0]!r}, ...); its values are taken in the order of X"
+            )
+        return
+    aligned = f"pass {what}.loc[X.index]"
     if known == of_labels:
-        problem = f"the same {len(known)} samples as X, but in another order; pass y.loc[X.index]"
+        problem = f"the same {len(known)} samples as X, but in another order; {aligned}"
     elif of_labels < known:
         problem = (
-            f"only {len(of_labels)} of the {len(known)} samples of X; pass X.loc[y.index] and y"
+            f"only {len(of_labels)} of the {len(known)} samples of X; pass X.loc[{what}.index] and "
+            f"{what}"
         )
     elif known < of_labels:
-        problem = f"{len(of_labels - known)} samples more than X; pass y.loc[X.index]"
+        problem = f"{len(of_labels - known)} samples more than X; {aligned}"
     else:  # as in a fold, if y was in another order before
-        problem = f"other samples than X, {len(shared)} in common; pass y.loc[X.index]"
-    raise ValueError(
-        f"the index of y holds {problem} (or y.to_numpy(), if its values are in the order of X)"
-    )
+        problem = f"other samples than X, {len(shared)} in common; {aligned}"
+    if len(samples) == len(labelled):
+        problem += f" (or {what}.to_numpy(), if its values are in the order of X)"
+    raise ValueError(f"the index of {what} holds {problem}")
 
 
 def _split(estimator: Any, X: Any, views: ViewColumns, reset: bool) -> MultiView:
@@ -162,14 +180,16 @@ def _split(estimator: Any, X: Any, views: ViewColumns, reset: bool) -> MultiView
     if not is_frame(X):
         if len(getattr(X, "shape", ())) > 2:
             as_views(X)  # which says what to do
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=np.float64,
-            ensure_all_finite=False,
-        )
+        X = with_nan(X)
+        with naming_text(X):
+            X = validate_data(
+                estimator,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=np.float64,
+                ensure_all_finite=False,
+            )
     else:
         flat = with_string_labels(X)
         at_hand = {} if reset else _views_at_hand(estimator, flat)
@@ -199,15 +219,23 @@ def _views_at_hand(estimator: Any, frame: Any) -> dict[str, Indices]:
 
 
 def _recognised(X: Any, forms: Mapping[str, ViewForm]) -> Any:
-    """Name the views of a list that is shorter than at fit by the columns of its frames."""
-    if not isinstance(X, list | tuple) or len(X) >= len(forms):
+    """Return the views that are there; without names they are recognised by their columns."""
+    if isinstance(X, Mapping) and has_views(X):
+        return {name: block for name, block in X.items() if block is not None}
+    if has_views(X):
+        what, blocks = f"a list of {len(X)} views", X
+        if not isinstance(X, list | tuple) or tuple(forms) == names_by_position(len(X)):
+            return X
+    elif has_view_level(X):
         return X
+    else:
+        what, blocks = "2-D data", [X]
     views: dict[Any, str] = {form.columns: name for name, form in forms.items() if form.columns}
-    named = {views.get(column_names(each)): each for each in X if is_frame(each)}
-    if len(named) < len(X) or None in named or len(set(views.values())) < len(forms):
+    named = {views.get(column_names(each)): each for each in blocks if is_frame(each)}
+    if len(named) < len(blocks) or None in named or len(set(views.values())) < len(forms):
         raise ValueError(
-            f"X is a list of {len(X)} views, but the estimator was fitted with {len(forms)} "
-            f"({quoted(forms)}), and its columns do not tell which are there; pass a dict"
+            f"X is {what}, but the estimator was fitted with {len(forms)} views "
+            f"({quoted(forms)}), and its columns do not tell which are there; pass a dict of views"
         )
     return named
 

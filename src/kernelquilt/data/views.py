@@ -250,6 +250,10 @@ class MultiView:
         """Return the numbers of a view (`key` is its name), or a MultiView of some rows."""
         if isinstance(key, str):
             return numbers(key, self.given(key))
+        if isinstance(key, list) and any(isinstance(each, str) for each in key):
+            raise IndexError(
+                f"rows are selected by position; views are X.select({key}), samples X.loc[{key}]"
+            )
         rows = row_positions(key, len(self))
         return self._build(
             {name: take(block, rows) for name, block in self._blocks.items()},

@@ -124,15 +124,3 @@ def _named(name: str, A: Any) -> Iterator[None]:
         if isinstance(error, TypeError):
             raise
         raise ValueError(f"kernel {name!r} could not be computed: {error}") from error
-
-
-def distinct_names(names: list[str]) -> tuple[str, ...]:
-    """Make names different by numbering repetitions: a, a_2, a_3."""
-    made: dict[str, None] = {}
-    for name in names:
-        candidate, number = name, 1
-        while candidate in made:
-            number += 1
-            candidate = f"{name}_{number}"
-        made[candidate] = None
-    return tuple(made)

@@ -6,7 +6,7 @@ looked up. Only here it matters which of the two it is.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,33 +58,12 @@ class KernelInput(ABC):
             vars(estimator).pop(name, None)
         vars(estimator).update(self._learned, input_=self, kernel_names_=self.names)
 
-    def training_gram(
-        self, data: Samples, *, beside: float, instead: str = MANY_SAMPLES
-    ) -> tuple[Numbers, Bools]:
-        """Return the kernels of the training samples if the memory suffices for what comes next.
-
-        Parameters
-        ----------
-        data : MultiView or KernelStack of n samples
-        beside : float
-            How many (n, n) arrays of float64 will be needed beside the kernels.
-        instead : str
-            As in `check_memory`.
-
-        Returns
-        -------
-        K : ndarray of shape (M, n, n)
-            Zero where absent.
-        observed : ndarray of bool of shape (n, M)
-        """
-        n, M = self.observed.shape
-        size = data.dtype.itemsize if isinstance(data, KernelStack) else 8
-        check_memory(n, M, n**2 * (size * M + 8 * beside), instead=instead)
-        return self._gram(data)
-
     @abstractmethod
-    def _gram(self, data: Any) -> tuple[Numbers, Bools]:
-        """Return what `training_gram` does."""
+    def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
+        """Return the kernels (M, n, n) of the training samples, zero where absent, and their mask.
+
+        Whether the memory suffices is asked by `check_gram_memory`, before `fit_input`.
+        """
 
     @abstractmethod
     def rows(self, estimator: Any, X: Any) -> Samples:
@@ -144,7 +123,7 @@ class _StackInput(KernelInput):
         self.training: TrainingRows = stack.training_rows
         self.names, self.observed = stack.names, stack.observed
 
-    def _gram(self, data: Any) -> tuple[Numbers, Bools]:
+    def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
         return data.training_gram()
 
     def rows(self, estimator: Any, X: Any) -> KernelStack:
@@ -192,7 +171,7 @@ class _ViewInput(KernelInput):
         """The training samples."""
         return self.view_kernels.training_views_
 
-    def _gram(self, data: Any) -> tuple[Numbers, Bools]:
+    def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
         return self.view_kernels._training_stack().training_gram()
 
     def rows(self, estimator: Any, X: Any) -> MultiView:
@@ -277,6 +256,24 @@ def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
     estimator.preparation_.n_features_in_ = len(data.names)
     remember_views(estimator.preparation_, data)
     return PreparedViews(estimator.preparation_._fit_views(data, weight=weight), data)
+
+
+def check_gram_memory(estimator: Any, data: Samples, beside: Callable[[int], float]) -> None:
+    """Refuse training samples whose kernels would not fit into memory.
+
+    To be asked before `fit_input`: already the widths of Gaussian kernels come from all pairs.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameter `kernels`.
+    data : MultiView or KernelStack of n samples
+    beside : callable
+        From the number of kernels to that of the (n, n) arrays of float64 that are needed beside.
+    """
+    n, M = len(data), count_kernels(data, estimator.kernels)
+    size = data.dtype.itemsize if isinstance(data, KernelStack) else 8
+    check_memory(n, M, n**2 * (size * M + 8 * beside(M)), instead=MANY_SAMPLES)
 
 
 def fit_input(

@@ -38,8 +38,9 @@ from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.memory import check_memory
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import Samples, check_samples, fit_input
+from kernelquilt.kernels.inputs import Samples, check_samples, count_kernels, fit_input
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel, training_kernels
 
 DEFAULT_LANDMARKS = 100
@@ -144,7 +145,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         X : KernelStack of shape (n_train, M), array-like of shape (n_train, n_train, M), or views
             Square kernels; views, or 2-D data, if `kernels` are given.
         y : object, default=None
-            Ignored.
+            Ignored, unless its index says that its samples are in another order than those of `X`.
 
         Returns
         -------
@@ -156,12 +157,11 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             self.maps_: list[Floats] = []
             self.landmarks_: list[Indices] = []
             data = self._check_training_data(X)
+            check_alignment(data, y, "y")
+            self._check_memory(data)
             held = fit_input(self, data, None)
             for kernel, rows in training_kernels(held, data):
                 chosen = self._choose(kernel, rng)
-                arrays = len(held.names) + (0 if self.method == "proximity" else 5)
-                needed = 8 * len(chosen) ** 2 * arrays
-                check_memory(len(chosen), len(held.names), needed, instead=_ON_LANDMARKS)
                 self.maps_.append(self._map(kernel, chosen))
                 self.landmarks_.append(rows[chosen])
             held.describe(self)
@@ -232,10 +232,22 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             )
         return check_samples(self, X)
 
+    def _check_memory(self, data: Samples) -> None:
+        """Refuse too many landmarks before kernels are fitted, for which all pairs may count."""
+        n_kernels, n = count_kernels(data, self.kernels), int(data.observed.sum(axis=0).max())
+        if not self._takes_all():
+            n = min(n, self.n_components or DEFAULT_LANDMARKS)
+        arrays = n_kernels + (0 if self.method == "proximity" else 5)
+        check_memory(n, n_kernels, 8 * n**2 * arrays, instead=_ON_LANDMARKS)
+
+    def _takes_all(self) -> bool:
+        """Whether all training samples that have a kernel are its landmarks."""
+        return self.method == "exact" or (self.method == "proximity" and self.n_components is None)
+
     def _choose(self, kernel: TrainingKernel, rng: np.random.RandomState) -> Indices:
         """Return the landmarks among the samples that have the kernel, in ascending order."""
         everyone = np.arange(kernel.n)
-        if self.method == "exact" or (self.method == "proximity" and self.n_components is None):
+        if self._takes_all():
             return everyone
         count = self.n_components or DEFAULT_LANDMARKS
         if self.n_components is not None and 0 < kernel.n < count:

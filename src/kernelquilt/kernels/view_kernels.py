@@ -8,19 +8,18 @@ from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error, warn_all_absent
+from kernelquilt._messages import distinct_names, unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
 from kernelquilt.core.memory import check_memory
 from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import ViewColumns
 from kernelquilt.data.gram import check_finite
 from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.validation import validate_views
+from kernelquilt.data.validation import check_alignment, validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.choice import (
     as_function,
     call_kernel,
-    distinct_names,
     fit_kernels,
     kernels_of_views,
 )
@@ -94,7 +93,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         ----------
         X : MultiView, or any input of `as_views`, of n_train samples
         y : object, default=None
-            Ignored.
+            Ignored, unless its index says that its samples are in another order than those of `X`.
         sample_weight : array-like of shape (n_train,), default=None
             Weights of the samples in the statistics of the kernels.
 
@@ -103,17 +102,22 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         self : ViewKernels
         """
         with unchanged_on_error(self):
-            data = validate_views(self, X, self.views, reset=True)
-            if np.dtype(self.dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
-                raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
-            if sample_weight is not None:
-                sample_weight = _check_sample_weight(sample_weight, data, dtype=np.float64)
-                if (sample_weight < 0).any():
-                    raise ValueError(
-                        f"{(sample_weight < 0).sum()} of {len(data)} sample weights are negative"
-                    )
-            self._fit_views(data, sample_weight)
+            self._fit_views(*self._checked(X, y, sample_weight))
         return self
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[MultiView, Floats | None]:
+        """Return the training samples and their weights."""
+        data = validate_views(self, X, self.views, reset=True)
+        check_alignment(data, y, "y")
+        if np.dtype(self.dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
+        if sample_weight is None:
+            return data, None
+        check_alignment(data, sample_weight, "sample_weight")
+        weight: Floats = _check_sample_weight(sample_weight, data, dtype=np.float64)
+        if (weight < 0).any():
+            raise ValueError(f"{(weight < 0).sum()} of {len(data)} sample weights are negative")
+        return data, weight
 
     def _fit_views(self, data: MultiView, sample_weight: Floats | None) -> "ViewKernels":
         """Fit the kernels to checked samples with checked weights."""
@@ -149,7 +153,11 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
             Square, zero where absent.
         """
         with unchanged_on_error(self):
-            return self.fit(X, y, sample_weight)._training_stack()
+            data, weight = self._checked(X, y, sample_weight)
+            kernels = kernels_of_views(self.kernels, data.names)
+            # before the widths are found, for which all samples are compared
+            self._check_memory(sum(map(len, kernels.values())), len(data), len(data))
+            return self._fit_views(data, weight)._training_stack()
 
     def _training_stack(self) -> KernelStack:
         """Return the kernels among the training samples."""
@@ -306,12 +314,15 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
 
     def _stacked(self, data: MultiView) -> Kernel:
         shape = len(self.kernels_), len(data), len(self.training_views_)
-        n_bytes = np.prod(shape, dtype=np.float64) * np.dtype(self.dtype).itemsize
-        check_memory(max(shape[1:]), len(self.kernels_), n_bytes, instead=_FOR_MANY_SAMPLES)
+        self._check_memory(*shape)
         K = np.zeros(shape, dtype=self.dtype)
         for _ in self._filled(data, range(len(K)), K):
             pass
         return K
+
+    def _check_memory(self, n_kernels: int, n_rows: int, n_columns: int) -> None:
+        n_bytes = float(n_kernels) * n_rows * n_columns * np.dtype(self.dtype).itemsize
+        check_memory(max(n_rows, n_columns), n_kernels, n_bytes, instead=_FOR_MANY_SAMPLES)
 
     def _filled(
         self, data: MultiView, chosen: Iterable[int], outs: Iterable[Kernel]

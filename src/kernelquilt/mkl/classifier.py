@@ -32,6 +32,7 @@ from kernelquilt.data.labels import check_labels, classes_of, without_negligible
 from kernelquilt.kernels.inputs import (
     KernelInput,
     Samples,
+    check_gram_memory,
     check_samples,
     fit_input,
     input_tags,
@@ -121,11 +122,12 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
         """Return what the classifier is to hold of the training samples."""
+        check_gram_memory(self, data, self._arrays_beside)
         return fit_input(self, data, weight)
 
     def _training_gram(self, held: KernelInput, data: Samples) -> tuple[Numbers, Bools]:
         """Return the kernels (M, n, n) that the solver needs, and the mask (n, M)."""
-        return held.training_gram(data, beside=self._arrays_beside(len(held.names)))
+        return held.training_gram(data)
 
     @staticmethod
     def _arrays_beside(n_kernels: int) -> float:

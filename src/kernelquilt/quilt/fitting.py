@@ -111,7 +111,7 @@ def fit_to_samples(
     needed = 8 * n**2 * (9 * n_kernels + 6)
     check_memory(n, n_kernels, needed, max_memory=estimator.max_memory, instead=instead)
     held = fit_input(estimator, data, targets.copies)
-    K, observed = held.training_gram(data, beside=0.0, instead=instead)
+    K, observed = held.training_gram(data)
     counts = observed[targets.copies > 0].sum(axis=0)
     used = usable_views(type(estimator).__name__, held.names, counts)
     kernels = np.flatnonzero(used)

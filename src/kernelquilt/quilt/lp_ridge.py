@@ -51,7 +51,7 @@ from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
 from kernelquilt.core.weights.solver import WeightSolver, certified_at
 from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.kernels.inputs import Samples, fit_input
+from kernelquilt.kernels.inputs import Samples, check_gram_memory, fit_input
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 from kernelquilt.quilt.ridge import FittedRidge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
@@ -253,9 +253,10 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.verbose = verbose
 
     def _learn(self, data: Samples, targets: Targets) -> None:
+        check_gram_memory(self, data, lambda _: 6.0)
         held = fit_input(self, data, targets.copies)
         held.describe(self)
-        K, observed = held.training_gram(data, beside=6.0)
+        K, observed = held.training_gram(data)
         seen = observed[targets.copies > 0].any(axis=0)
         exponents = np.atleast_1d(np.asarray(self.p, dtype=np.float64))
         if exponents.ndim != 1 or len(exponents) == 0 or not (exponents >= 1.0).all():

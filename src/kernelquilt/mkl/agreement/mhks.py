@@ -49,7 +49,7 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
 from kernelquilt.mkl.agreement.averaging import (
     CONSTRAINTS,
     kernel_outputs,
@@ -237,20 +237,25 @@ class MHKSClassifier(BaseMKLClassifier):
             **options.keywords("dual_coef", "view_intercepts"),
         )
 
-    def _linear_views(self, held: KernelInput) -> MultiView | None:
-        """Return the training views if they stand for linear kernels, otherwise None."""
-        if self.kernels != "linear" or held.views is None:
+    def _linear_views(self, data: Any) -> MultiView | None:
+        """Return the training samples if they are views that stand for linear kernels, or None."""
+        if self.kernels != "linear" or not isinstance(data, MultiView):
             return None
-        sparse = any(issparse(held.views.given(name)) for name in held.views.names)
-        return None if sparse else held.views
+        sparse = any(issparse(data.given(name)) for name in data.names)
+        return None if sparse else data
+
+    def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
+        if self._linear_views(data) is None:
+            return super()._fit_input(data, weight)
+        return fit_input(self, data, weight)
 
     def _training_gram(self, held: KernelInput, data: Samples) -> tuple[Numbers, Bools]:
-        if self._linear_views(held) is None:
+        if self._linear_views(data) is None:
             return super()._training_gram(held, data)
         return np.empty((len(held.names), 0, 0)), held.observed
 
     def _extra(self, held: KernelInput, data: Samples, K: Numbers, weight: Floats) -> SpectrumStore:
-        views = self._linear_views(held)
+        views = self._linear_views(data)
         if views is None:
             return SpectrumStore(K, held.observed)
         return SpectrumStore([views[name] for name in views.names], held.observed, features=True)
@@ -261,7 +266,7 @@ class MHKSClassifier(BaseMKLClassifier):
     def _store(self, solutions: list[Solution]) -> None:
         super()._store(solutions)
         store_functions(self, solutions)
-        views = self._linear_views(self.input_)
+        views = self._linear_views(self.input_.views)
         if views is None:
             self.__dict__.pop("coef_", None)
         else:

@@ -48,7 +48,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.validation import check_dense, validate_views
+from kernelquilt.data.validation import check_alignment, check_dense, validate_views
 from kernelquilt.data.views import MultiView
 
 MOST_COMPONENTS = 50
@@ -188,7 +188,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
         X : MultiView, or any input of `as_views`, of n_samples samples
             Features.
         y : object, default=None
-            Ignored.
+            Ignored, unless its index says that its samples are in another order than those of `X`.
 
         Returns
         -------
@@ -197,6 +197,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
             data = validate_views(self, X, self.views, reset=True)
+            check_alignment(data, y, "y")
             check_dense(self, data)
             if not data.observed.any():
                 raise ValueError(f"all {len(data.names)} views of {len(data)} samples are absent")
