@@ -368,7 +368,15 @@ class TestLabelsBelongToSamples:
         with pytest.raises(ValueError, match=r"in common.*y\.loc\[X\.index\]"):
             cross_val_score(estimator, X, other, cv=3, error_score="raise")
         assert estimator.fit(X, other.loc[y.index]).score(X, y) > 0.6
+        with pytest.raises(ValueError, match=r"another order.*y\.loc\[X\.index\]"):
+            estimator.score(X, other)
         assert len(cross_val_score(estimator, X, y, cv=3, error_score="raise")) == 3
+
+    def test_lists_have_no_index(self, data):
+        frame, y = data
+        blocks = [frame.iloc[:, :2].to_numpy(), frame.iloc[:, 2:].to_numpy()]
+        model = kq.LateFusionClassifier().fit(blocks, y)
+        assert model.score(blocks, y) == model.score(blocks, y.to_list())
 
     def test_labels_of_some_samples(self, data):
         frame, y = data

@@ -136,14 +136,16 @@ def check_alignment(data: Any, y: Any, what: str) -> None:
 
     Parameters
     ----------
-    data : MultiView or KernelStack
+    data : object
+        Samples in any form.
     y : object
         Labels or weights.
     what : {"y", "sample_weight"}
         How the user calls them.
     """
-    index, labels = getattr(data, "index", None), getattr(y, "index", None)
-    if index is None or labels is None or callable(labels):
+    index = getattr(data, "index", getattr(data, "obs_names", None))
+    labels = getattr(y, "index", None)
+    if index is None or labels is None or callable(index) or callable(labels):
         return
     samples, labelled = list(index), list(labels)
     if samples == labelled:

@@ -29,6 +29,7 @@ from kernelquilt.core.solution import (
     warn_unless_converged,
 )
 from kernelquilt.data.labels import check_labels, classes_of, without_negligible
+from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import (
     KernelInput,
     Samples,
@@ -233,6 +234,11 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
             Class labels.
         """
         return classes_of(self.decision_function(X), self.classes_)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy; labels whose index has the samples in another order are refused."""
+        check_alignment(X, y, "y")
+        return float(super().score(X, y, sample_weight))
 
     def _scores(self, rows: Any) -> Floats:
         """Return the scores of all problems, shape (n_rows, n_problems)."""

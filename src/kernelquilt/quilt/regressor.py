@@ -10,6 +10,7 @@ from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
+from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import (
     check_samples,
     input_tags,
@@ -188,6 +189,11 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
             parts = self.input_.parts(rows, self._fitted.entries_per_row)
             found = [self._predict_part(part) for part in parts]
         return self.mean_ + self.scale_ * np.concatenate(found)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the R^2; labels whose index has the samples in another order are refused."""
+        check_alignment(X, y, "y")
+        return float(super().score(X, y, sample_weight))
 
     def _join(self, outputs: Floats, part: Targets) -> None:
         """Learn the weights of the members from their out-of-sample predictions (K, n)."""

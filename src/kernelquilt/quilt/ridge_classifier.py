@@ -15,6 +15,7 @@ from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.data.labels import check_labels, classes_of, without_negligible
+from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import (
     KernelInput,
     Samples,
@@ -196,6 +197,11 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
             Class labels.
         """
         return classes_of(self.decision_function(X), self.classes_)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy; labels whose index has the samples in another order are refused."""
+        check_alignment(X, y, "y")
+        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())

@@ -11,6 +11,7 @@ from kernelquilt._messages import quoted, unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.core.memory import check_memory
 from kernelquilt.data.labels import check_labels, classes_of, weights_of_seen
+from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import check_samples, count_kernels, fit_input, input_tags
 from kernelquilt.kernels.maps import EmpiricalKernelMap
@@ -179,6 +180,11 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
             Class labels.
         """
         return classes_of(self.decision_function(X), self.classes_)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy; labels whose index has the samples in another order are refused."""
+        check_alignment(X, y, "y")
+        return float(super().score(X, y, sample_weight))
 
     def _features(self, data: Any) -> MultiView:
         made: MultiView = data if self.map_ is None else self.map_.transform(data)
