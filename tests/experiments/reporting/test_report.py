@@ -659,3 +659,5 @@ def test_readings_are_told_by_their_distance_to_the_paper():
     )
     fewer = [row for row in rows if (row.dataset, row.setting) != ("sonar", "far")]
     assert "over 1 data set," in remarks(summarise(study, fewer))[-1]
+    more = summarise(replace(study, repetitions=2), rows)
+    assert "nothing to compare" in remarks(more)[-1]

@@ -329,13 +329,19 @@ def _against_paper(summary: Summary) -> Iterator[str]:
 
 
 def _readings(summary: Summary) -> Iterator[str]:
-    """Yield how far each reading is from the paper, over the data sets that all readings have."""
+    """Yield how far each reading is from the paper, over the data sets that are finished.
+
+    Repetitions may differ in the share of views absent, so that a part of them tells nothing.
+    """
     settings = summary.settings
     names = [dataset.name for dataset in summary.study.datasets]
     entries = {(line.dataset, line.setting): line.entries for line in summary.lines}
     table = np.array([[[e.difference for e in entries[d, s]] for d in names] for s in settings])
-    used = ~np.isnan(table).any(axis=(0, 2))
+    counts = np.array([[[e.n for e in entries[d, s]] for d in names] for s in settings])
+    used = (counts == len(summary.repetitions)).all(axis=(0, 2))
+    used &= ~np.isnan(table).any(axis=(0, 2))
     if not used.any():
+        yield "No data set has all repetitions in all readings yet: there is nothing to compare."
         return
     table = table[:, used]
     distances = np.abs(table).mean(axis=(1, 2))
