@@ -463,7 +463,8 @@ def test_blas_limit_is_lifted_after_overlapping_fits():
         return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
 
     with threadpool_limits(2, "blas"):
-        assert set(threads()) == {2}
+        before = threads()
+        assert 2 in before  # some package may have brought a library that has one thread only
         first, second = single_threaded_blas(), single_threaded_blas()
         first.__enter__()
         second.__enter__()
@@ -471,7 +472,7 @@ def test_blas_limit_is_lifted_after_overlapping_fits():
         first.__exit__(None, None, None)
         assert set(threads()) == {1}
         second.__exit__(None, None, None)
-        assert set(threads()) == {2}
+        assert threads() == before
 
 
 @every_classifier

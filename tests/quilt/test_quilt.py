@@ -11,6 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -400,18 +401,20 @@ class TestQuilt:
 
     def test_a_pattern_that_tells_the_class(self):
         rng = np.random.default_rng(0)
-        y = np.arange(120) % 3
-        blocks = {name: rng.standard_normal((120, 3)) for name in "abcd"}
-        observed = rng.random((120, 4)) < 0.6
+        y = np.arange(420) % 3
+        blocks = {name: rng.standard_normal((420, 3)) for name in "abcd"}
+        observed = rng.random((420, 4)) < 0.6
         observed[:, 0] = True
-        observed[:, 1] = rng.random(120) < np.where(y == 0, 0.95, 0.1)
+        observed[:, 1] = rng.random(420) < np.where(y == 0, 0.95, 0.1)
         X = kq.MultiView(blocks, observed)
-        train, test = np.arange(80), np.arange(80, 120)
+        train, test = np.arange(80), np.arange(80, 420)
         blind = QUILT().fit(X[train], y[train])
         seeing = QUILT(pattern=True).fit(X[train], y[train])
         assert blind.pattern_reliability_ == 0
         assert seeing.pattern_reliability_ > 0
-        assert seeing.score(X[test], y[test]) > blind.score(X[test], y[test]) + 0.1
+        assert seeing.score(X[test], y[test]) > blind.score(X[test], y[test]) + 0.05
+        one, other = (log_loss(y[test], m.predict_proba(X[test])) for m in (seeing, blind))
+        assert one < other - 0.05
         alone = np.vstack([seeing.predict_proba(X[[i]]) for i in test])
         np.testing.assert_allclose(alone, seeing.predict_proba(X[test]), atol=1e-10)
         assert REGRESSOR(pattern=True).fit(X, (y == 0) * 1.0).loo_score_ > 0.3

@@ -191,7 +191,21 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         return self.mean_ + self.scale_ * np.concatenate(found)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R^2; labels whose index has the samples in another order are refused."""
+        """Return the R^2 of predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `predict`.
+        y : array-like of shape (n_rows,)
+            True targets; refused if their index has the samples of X in another order.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        score : float
+            Share of the variance of the targets that is explained.
+        """
         check_alignment(X, y, "y")
         return float(super().score(X, y, sample_weight))
 

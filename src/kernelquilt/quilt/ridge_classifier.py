@@ -199,7 +199,21 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return classes_of(self.decision_function(X), self.classes_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy; labels whose index has the samples in another order are refused."""
+        """Return the accuracy of predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `predict`.
+        y : array-like of shape (n_rows,)
+            True labels; refused if their index has the samples of X in another order.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        score : float
+            Share of samples whose class is predicted.
+        """
         check_alignment(X, y, "y")
         return float(super().score(X, y, sample_weight))
 

@@ -25,6 +25,7 @@ FLOWERS = (
 )  # fmt: skip
 VIEWS = {"protein_fold": FOLDS, "flower17_features": FLOWERS}
 KERNEL_FILES = ("psortPos", "psortNeg", "plant", "caltech101")
+ABSENT = ("three_sources", "heart_four_hospitals")
 N_OF_EACH_CLASS = 24
 
 
@@ -115,10 +116,10 @@ def write(directory, dataset):
     views = VIEWS.get(dataset.filename.removesuffix(".npz"), ())
     if dataset.name in KERNEL_FILES:
         entries["K"] = np.stack([X[:, k::12] @ X[:, k::12].T + np.eye(len(y)) for k in range(12)])
-    elif views or dataset.name == "three_sources":
+    elif views or dataset.name in ABSENT:
         views = views or ("bbc", "guardian", "reuters")
         blocks = {f"view_{k}": np.abs(X[:, 2 * k : 2 * k + 2]) for k in range(len(views))}
-        if dataset.name == "three_sources":
+        if dataset.name in ABSENT:
             blocks["view_0"][::5] = np.nan
         entries |= blocks | {"view_names": np.array(views)}
     else:

@@ -293,6 +293,8 @@ def _with_presence(cell: Cell, counts: Indices, test: Indices) -> Indices:
         "as many": counts[test] == median,
         "more": counts[test] > median,
     }
+    if not compared[cell.setting].any():
+        raise ValueError(f"no test sample has {cell.setting} views, compared with the median")
     return test[compared[cell.setting]]
 
 
