@@ -105,7 +105,7 @@ def stack_value(x, F, codes, weight):
     log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
     loss = -(weight @ log_p[np.arange(len(codes)), codes]) / weight.sum()
     penalty = PENALTY * (RELATIVE * x[:J] @ x[:J] + x[J:] @ x[J:])
-    return loss + penalty + 0.5 * x[:J] @ x[:J] / weight.sum()
+    return loss + penalty + 0.05 * x[:J] @ x[:J] / weight.sum()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -137,7 +137,7 @@ def test_few_samples_give_modest_probabilities():
     F[0] = np.eye(3)[codes]
     many = solve_softmax_stacking(np.tile(F, (1, 50, 1)), np.tile(codes, 50))
     few = solve_softmax_stacking(F, codes)
-    assert few.weights[0] < 0.7 * many.weights[0]
+    assert few.weights[0] < 0.8 * many.weights[0]
     weighted = solve_softmax_stacking(F, codes, sample_weight=np.full(len(codes), 50.0))
     np.testing.assert_allclose(weighted.weights, many.weights, atol=1e-8)
 

@@ -12,8 +12,8 @@ and regression, with scores :math:`F_j(x)` and targets y, is least squares
           {\sum_i \omega_i} + \mu \bigl(\rho \, v'v + b^2\bigr).                          (2)
 
 The scores must be out of sample, such as leave-one-out scores. Few samples are easily told apart by
-chance: the last term of (1) is a standard normal prior of the weights, which keeps probabilities
-modest where there are few samples and vanishes where there are many. Both problems are strictly
+chance: the last term of (1) is a normal prior of the weights, which keeps probabilities modest
+where there are some tens of samples and vanishes where there are many. Both problems are strictly
 convex: projected Newton steps with a line search end at the one optimum whatever the start. With
 constant columns added for b, both are :math:`\min_x \phi(Ax) + x'Dx/2` over a box.
 
@@ -37,7 +37,7 @@ from kernelquilt._typing import Bools, Floats, Indices
 
 PENALTY = 0.005
 RELATIVE = 0.01
-PRIOR = 0.5
+PRIOR = 0.05
 EVEN = 0.01  # pull of the weights of members towards equal ones
 FEW = 3.0  # the same where there are few samples, divided by their number
 START = 3.0  # sum of the weights to start from
