@@ -47,7 +47,7 @@ def test_weights_of_members_minimise_the_log_loss(K, c, seed):
     def objective(a):
         z = np.tensordot(a, logs, axes=1)
         losses = logsumexp(z, axis=1) - z[np.arange(80), codes]
-        pull = 0.01 + 3 / weight.sum()
+        pull = 6 / weight.sum()
         return np.average(losses, weights=weight) + pull * np.square(a - 1 / K).sum()
 
     found = solve_member_weights(logs, codes, sample_weight=weight)
@@ -77,7 +77,6 @@ def test_a_forest_joins_where_there_are_columns_of_two_views(wdbc):
     assert model.member_names_ == ("early", "late", "RandomForestClassifier")
     assert model.member_weights_.shape == (3,)
     assert (model.member_weights_ >= 0).all()
-    assert model.member_weights_[0] == model.member_weights_[1]
     assert set(model.member_scores_) == {*model.member_names_, "all"}
     stack = kq.ViewKernels("median_gaussian").fit_transform(X[:150])
     one_view = X.select(["mean"])

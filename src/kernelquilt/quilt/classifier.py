@@ -101,8 +101,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         ``"early"`` (experts on completed kernels), ``"late"`` (experts of single views), and the
         class of each further expert.
     member_weights_ : ndarray of shape (K,)
-        Powers of the probabilities of the members in their product. Those of early and late are
-        equal, but with `cross_fit`.
+        Powers of the probabilities of the members in their product.
     member_scores_ : dict of str to float
         Out-of-sample log loss of each member, and of ``"all"`` together.
     experts_ : list of ColumnExpert
@@ -196,7 +195,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         self.member_weights_ = member_weights(
             logs,
             lambda each: solve_member_weights(each, part.codes, sample_weight=part.weight),
-            tied=not self.cross_fit,
+            refitted=self.cross_fit,
         )
         together = np.tensordot(self.member_weights_, logs, axes=1)
         self.member_scores_ = {

@@ -6,12 +6,11 @@ probabilities :math:`P_k`, are joined as
 
 .. math:: P(x) \propto \exp\bigl(\textstyle\sum_k a_k \log P_k(x)\bigr), \qquad
           \min_{a \ge 0} \; -\frac{\sum_i \omega_i \log P_{y_i}(x_i)}{\sum_i \omega_i}
-          + \Bigl(\rho + \frac{\kappa}{\sum_i \omega_i}\Bigr) \sum_k (a_k - 1/K)^2,
+          + \frac{\kappa}{\sum_i \omega_i} \sum_k (a_k - 1/K)^2,
 
-those of a regressor, with predictions f_k, as :math:`\sum_k a_k f_k` with the squared loss. Early
-and late are one member here, their geometric mean: leave-one-out scores flatter them in different
-measure, so that free weights would favour the one that is flattered more. Where the weights are
-learned from refits they are two.
+those of a regressor, with predictions f_k, as :math:`\sum_k a_k f_k` with the squared loss and a
+constant pull. Early and late alone, without experts on columns, count half each: leave-one-out
+scores flatter them in different measure. Weights of the two are learned from refits only.
 """
 
 import warnings
@@ -65,7 +64,7 @@ def cross_fitted(estimator: Any, data: Samples, y: Any, part: Targets, outputs: 
     return outputs
 
 
-def member_weights(outputs: Floats, solve: Callable[[Floats], Floats], *, tied: bool) -> Floats:
+def member_weights(outputs: Floats, solve: Callable[[Floats], Floats], *, refitted: bool) -> Floats:
     """Return the weights (K,) of members, the first two of them early and late.
 
     Parameters
@@ -74,19 +73,14 @@ def member_weights(outputs: Floats, solve: Callable[[Floats], Floats], *, tied: 
         Out of sample.
     solve : callable
         From the outputs of members to their weights.
-    tied : bool
-        Whether the first two are one member.
+    refitted : bool
+        Whether the outputs are of `cross_fitted` members.
 
     Returns
     -------
     weights : ndarray of shape (K,)
     """
-    if not tied:
-        return solve(outputs)
-    if len(outputs) == 2:
-        return np.array([0.5, 0.5])
-    both, *others = solve(np.array([outputs[:2].mean(axis=0), *outputs[2:]]))
-    return np.array([0.5 * both, 0.5 * both, *others])
+    return solve(outputs) if refitted or len(outputs) > 2 else np.array([0.5, 0.5])
 
 
 def member_names(experts: list[ColumnExpert]) -> tuple[str, ...]:

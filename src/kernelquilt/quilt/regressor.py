@@ -215,7 +215,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         self.member_weights_ = member_weights(
             outputs,
             lambda each: solve_linear_members(each, part.Y[:, 0], sample_weight=part.weight),
-            tied=not self.cross_fit,
+            refitted=self.cross_fit,
         )
         together = self.member_weights_ @ outputs
         self.member_scores_ = {

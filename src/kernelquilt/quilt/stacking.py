@@ -38,8 +38,8 @@ from kernelquilt._typing import Bools, Floats, Indices
 PENALTY = 0.005
 RELATIVE = 0.01
 PRIOR = 0.05
-EVEN = 0.01  # pull of the weights of members towards equal ones
-FEW = 3.0  # the same where there are few samples, divided by their number
+EVEN = 6.0  # pull of the weights of members towards equal ones, divided by the number of samples
+EVEN_LINEAR = 0.01  # the same in regression, whatever the number
 START = 3.0  # sum of the weights to start from
 MAX_ITER = 200
 TOLERANCE = 1e-12  # of the projected gradient
@@ -127,7 +127,7 @@ def solve_member_weights(
     """
     K = len(logs)
     even = np.full(K, 1.0 / K)
-    pull = np.full(K, 2.0 * (EVEN + FEW / _count(sample_weight, logs.shape[1])))
+    pull = np.full(K, 2.0 * EVEN / _count(sample_weight, logs.shape[1]))
     return _softmax_regression(logs, codes, sample_weight, pull, even, even).weights
 
 
@@ -135,7 +135,7 @@ def solve_linear_members(F: Floats, y: Floats, *, sample_weight: Floats | None =
     """Join members by a weighted sum of their predictions (K, n) (:mod:`.members`)."""
     K = len(F)
     even = np.full(K, 1.0 / K)
-    return _linear_regression(F, y, sample_weight, np.full(K, 2 * EVEN), even, K).weights
+    return _linear_regression(F, y, sample_weight, np.full(K, 2 * EVEN_LINEAR), even, K).weights
 
 
 def _softmax_regression(
