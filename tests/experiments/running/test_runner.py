@@ -241,6 +241,10 @@ class TestSplits:
         source = Source(data.data, data.y, (np.arange(30), np.arange(30, 40)))
         split = make_split(cell, source)
         np.testing.assert_array_equal(split.y_test, data.y[30:])
+        again = make_split(replace(cell, repetition=1), source)
+        assert (len(again.y_train), len(again.y_test)) == (30, 10)
+        assert abs(np.mean(again.y_train == 1) - np.mean(data.y == 1)) < 0.05
+        assert not np.array_equal(again.train["group_0"], split.train["group_0"])
 
     def test_at_most_so_many_samples_and_so_many_of_each_class(self, load):
         cell = next(study_of(problem={"train": 3, "most": 20}).cells())

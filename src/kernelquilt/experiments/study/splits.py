@@ -18,8 +18,9 @@ training entries, and no test sample influences another. `Study.problem` may hav
   and scaled;
 - ``readings``: entries as these by setting if the axis is ``"reading"``;
 - ``scale``: ``"unit_diagonal"``, ``"unit_trace"``, ``"mean_diagonal"`` or ``"none"``;
-- ``train``: the share of training samples, or their number in each class, or ``"published"``; a
-  data set may have its own in ``options["train"]``;
+- ``train``: the share of training samples, or their number in each class, or ``"published"``: the
+  split that comes with the data and, in further repetitions, random ones of its size; a data set
+  may have its own in ``options["train"]``;
 - on the axis ``"site"`` the samples of the site that is the setting test, and ``train`` of the
   others train; on the axis ``"presence"`` those test samples count that have ``"fewer"`` views than
   the median sample, ``"as many"`` or ``"more"``;
@@ -255,7 +256,9 @@ def _split(cell: Cell, source: Source) -> tuple[Indices, Indices]:
     if share == "published":
         if source.published is None:
             raise ProtocolError(f"{cell.dataset.name} has no published split")
-        return source.published
+        if cell.repetition == 0:
+            return source.published
+        share = len(source.published[0]) / sum(map(len, source.published))
     y, seed = source.y, seed_of(cell, with_setting=False)
     rows = np.arange(len(y))
     most = options.get("most")
