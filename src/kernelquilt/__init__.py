@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kernelquilt.quilt import LateFusionClassifier as LateFusionClassifier
     from kernelquilt.quilt import QuiltClassifier as QuiltClassifier
     from kernelquilt.quilt import QuiltRegressor as QuiltRegressor
+    from kernelquilt.quilt import QuiltSurvival as QuiltSurvival
 
 __version__ = "0.2.0.dev0"
 
@@ -50,7 +51,7 @@ _NAMES = {
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
     "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier LpMKLRegressor MKLSearchCV "
     "ObservedFractionMKLClassifier SimpleMKLClassifier SimpleMKLRegressor mkl_path",
-    "quilt": "LateFusionClassifier QuiltClassifier QuiltRegressor",
+    "quilt": "LateFusionClassifier QuiltClassifier QuiltRegressor QuiltSurvival",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _PACKAGES = (

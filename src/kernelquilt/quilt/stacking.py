@@ -185,7 +185,7 @@ def _softmax_regression(
         H[np.diag_indices(len(x))] += penalty
         return gradient, H
 
-    x, residual = _box_newton(value, derivatives, start, J)
+    x, residual = box_newton(value, derivatives, start, J)
     return StackingWeights(x[:J], x[J:] if biased else np.zeros(c), value(x), residual)
 
 
@@ -232,7 +232,7 @@ def _linear_regression(
     def value(x: Floats) -> float:
         return float(0.5 * x @ H @ x - linear @ x + constant)
 
-    x, residual = _box_newton(
+    x, residual = box_newton(
         value, lambda x: (H @ x - linear, H), centre if start is None else start, J
     )
     return StackingWeights(x[:J], x[J:] if len(x) > J else np.zeros(1), value(x), residual)
@@ -255,7 +255,7 @@ def _penalties(n_weights: int, n_biases: int) -> Floats:
     return 2.0 * PENALTY * np.r_[np.full(n_weights, RELATIVE), np.ones(n_biases)]
 
 
-def _box_newton(
+def box_newton(
     value: Callable[[Floats], float],
     derivatives: Callable[[Floats], tuple[Floats, Floats]],
     x: Floats,
