@@ -2,7 +2,7 @@
 
 Run with ``python benchmarks/beyond.py [SECTION ...] --data-dir DIRECTORY``; the directory (or the
 variable KERNELQUILT_DATA) holds ``communities_crime.npz`` and ``pbc_mayo.npz``, each with views
-``view_0``, ``view_1`` and so on. Survival is compared with scikit-survival, which must be installed.
+``view_0``, ``view_1`` and so on. Survival is compared with scikit-survival, which is to be there.
 """
 
 import argparse
@@ -98,9 +98,10 @@ def solves(directory, splits):
         y = (y - y.mean()) / y.std()
         for C in (1.0, 100.0):
             model = kq.SimpleMKLRegressor(C, kernels=bank).fit(X, y)
+            gap = model.duality_gap_ / model.objective_
             print(
                 f"{name}, n = {len(y)}, {len(model.weights_)} kernels, C = {C:g}: "
-                f"{model.n_solves_} solves, relative gap {model.duality_gap_ / model.objective_:.1e}"
+                f"{model.n_solves_} solves, relative gap {gap:.1e}"
             )
 
 
@@ -149,9 +150,7 @@ def survival(directory, splits):
                 table,
             ),
             "GradientBoostingSurvivalAnalysis": (
-                make_pipeline(
-                    SimpleImputer(), GradientBoostingSurvivalAnalysis(random_state=seed)
-                ),
+                make_pipeline(SimpleImputer(), GradientBoostingSurvivalAnalysis(random_state=seed)),
                 table,
             ),
             "CoxPHSurvivalAnalysis, ridge": (
