@@ -26,6 +26,7 @@ APART = {
 }
 # what the texts have in common that go on about the estimator, or whose defaults differ
 COMMON = {
+    "C": "Penalty on (margin violations|errors beyond `epsilon`)",
     "c": "Penalty on the norm, of all kernels or of each: larger is smoother, unlike a `C`.$",
     "class_weight": r"Factors on .+ by class\.$",
     "completion": "What fills absent kernels, ",

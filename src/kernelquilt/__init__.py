@@ -29,13 +29,16 @@ if TYPE_CHECKING:
     from kernelquilt.kernels import gaussian_bank as gaussian_bank
     from kernelquilt.mkl import ConvexAbsentMKLClassifier as ConvexAbsentMKLClassifier
     from kernelquilt.mkl import LpMKLClassifier as LpMKLClassifier
+    from kernelquilt.mkl import LpMKLRegressor as LpMKLRegressor
     from kernelquilt.mkl import MKLSearchCV as MKLSearchCV
     from kernelquilt.mkl import ObservedFractionMKLClassifier as ObservedFractionMKLClassifier
     from kernelquilt.mkl import SimpleMKLClassifier as SimpleMKLClassifier
+    from kernelquilt.mkl import SimpleMKLRegressor as SimpleMKLRegressor
     from kernelquilt.mkl import mkl_path as mkl_path
     from kernelquilt.quilt import LateFusionClassifier as LateFusionClassifier
     from kernelquilt.quilt import QuiltClassifier as QuiltClassifier
     from kernelquilt.quilt import QuiltRegressor as QuiltRegressor
+    from kernelquilt.quilt import QuiltSurvival as QuiltSurvival
 
 __version__ = "0.2.0.dev0"
 
@@ -46,9 +49,9 @@ _NAMES = {
     "core.solution": "Solution",
     "data": "KernelStack MultiView ViewTransformer as_views read_views",
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
-    "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier MKLSearchCV ObservedFractionMKLClassifier "
-    "SimpleMKLClassifier mkl_path",
-    "quilt": "LateFusionClassifier QuiltClassifier QuiltRegressor",
+    "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier LpMKLRegressor MKLSearchCV "
+    "ObservedFractionMKLClassifier SimpleMKLClassifier SimpleMKLRegressor mkl_path",
+    "quilt": "LateFusionClassifier QuiltClassifier QuiltRegressor QuiltSurvival",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _PACKAGES = (

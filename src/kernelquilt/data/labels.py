@@ -19,7 +19,13 @@ NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of 
 
 
 def check_targets(
-    estimator: Any, data: Any, y: Any, sample_weight: Any, kind: Callable[[Array], Array]
+    estimator: Any,
+    data: Any,
+    y: Any,
+    sample_weight: Any,
+    kind: Callable[[Array], Array],
+    *,
+    several: bool = False,
 ) -> tuple[Array, Floats]:
     """Return targets (n,) and weights (n,) of the samples `data` after checking them.
 
@@ -32,6 +38,8 @@ def check_targets(
         As the user gave them.
     kind : callable
         `as_classes`, `as_numbers` or the like: turns targets (n,) into those to be learned.
+    several : bool, default=False
+        Whether there may be several targets, (n, c).
     """
     if y is None:
         raise ValueError(
@@ -39,7 +47,10 @@ def check_targets(
         )
     check_alignment(data, y, "y")
     check_alignment(data, sample_weight, "sample_weight")
-    y = column_or_1d(y, warn=True)
+    columns = np.asarray(y) if several else None
+    if columns is None or columns.ndim != 2 or columns.shape[1] < 2:
+        columns = column_or_1d(y, warn=True)
+    y = columns
     _check_labelled(y)
     assert_all_finite(y, input_name="y")
     y = kind(y)
@@ -58,7 +69,7 @@ def check_targets(
 
 def _check_labelled(y: Array) -> None:
     """Refuse missing labels, which scikit-learn finds among numbers only."""
-    gaps = missing(y)
+    gaps = missing(y.ravel()).reshape(len(y), -1).any(axis=1)
     if gaps.any():
         raise ValueError(
             f"Input y contains NaN: {gaps.sum()} of {len(y)} samples have no label; leave them out "
@@ -73,7 +84,7 @@ def as_classes(y: Array) -> Array:
 
 
 def as_numbers(y: Array) -> Floats:
-    """Return targets (n,) of a regression."""
+    """Return targets (n,), or (n, c), of a regression."""
     return np.asarray(y, dtype=np.float64)
 
 

@@ -30,14 +30,26 @@ from kernelquilt.mkl.per_sample.sample_adaptive import (
     SampleAdaptiveMKLClassifier,
     solve_sample_adaptive_mkl,
 )
+from kernelquilt.mkl.regression.absent import (
+    ConvexAbsentMKLRegressor,
+    ObservedFractionMKLRegressor,
+)
+from kernelquilt.mkl.regression.norms import (
+    LpMKLRegressor,
+    SimpleMKLRegressor,
+    UniformMKLRegressor,
+)
+from kernelquilt.mkl.regression.solver import solve_mkl_regression
 from kernelquilt.mkl.search import MKLSearchCV
 
 __all__ = [
     "CCAFusion",
     "ConvexAbsentMKLClassifier",
+    "ConvexAbsentMKLRegressor",
     "IterativeAbsentMKLClassifier",
     "LocalizedMKLClassifier",
     "LpMKLClassifier",
+    "LpMKLRegressor",
     "MHKSClassifier",
     "MKLSearchCV",
     "MatrixNormMKLClassifier",
@@ -46,11 +58,14 @@ __all__ = [
     "MultiViewSVMClassifier",
     "NmCCA",
     "ObservedFractionMKLClassifier",
+    "ObservedFractionMKLRegressor",
     "PenalizedAbsentMKLClassifier",
     "SVM2KClassifier",
     "SampleAdaptiveMKLClassifier",
     "SimpleMKLClassifier",
+    "SimpleMKLRegressor",
     "UniformMKLClassifier",
+    "UniformMKLRegressor",
     "mkl_path",
     "solve_convex_absent_mkl",
     "solve_ho_kashyap",
@@ -60,6 +75,7 @@ __all__ = [
     "solve_matrix_norm_mkl",
     "solve_max_margin_absent",
     "solve_mhks",
+    "solve_mkl_regression",
     "solve_multiview_svm",
     "solve_nmcca",
     "solve_penalized_absent_mkl",

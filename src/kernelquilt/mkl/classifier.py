@@ -4,9 +4,7 @@ A subclass says how one binary problem is solved (`_solve`). Everything else, fr
 attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction, is here.
 """
 
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,19 +14,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import print_progress, quoted, unchanged_on_error, warn_user
+from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import (
-    TINY,
-    Options,
-    Solution,
-    Start,
-    Step,
-    Work,
-    warn_unless_converged,
-)
-from kernelquilt.data.labels import check_labels, classes_of, without_negligible
+from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
+from kernelquilt.data.labels import check_labels, classes_of
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import (
     KernelInput,
@@ -38,17 +28,22 @@ from kernelquilt.kernels.inputs import (
     fit_input,
     input_tags,
 )
+from kernelquilt.mkl.fitting import (
+    moderate,
+    solve_cap,
+    solver_options,
+    store_solutions,
+    warn_if_indefinite,
+    weighted_scores,
+)
 from kernelquilt.mkl.multiclass import (
     BinaryProblem,
     Prepared,
     active_classes,
     class_scores,
-    gathered,
     signs_of,
     svm_at_weights,
 )
-
-LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 
 
 class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -114,7 +109,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Check the data and compute the kernels."""
         data = check_samples(self, X)
         labels = check_labels(self, data, y, sample_weight)
-        labels = labels._replace(weight=_moderate(labels.weight))
+        labels = labels._replace(weight=moderate(labels.weight))
         labels.check_two_classes(self)
         held = self._fit_input(data, labels.weight)
         K, observed = self._training_gram(held, data)
@@ -165,7 +160,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         ]
         starts = [Start()] * len(problems) if starts is None else starts
         options = [
-            Options(self.tol, self._cap, start, self._reporter(number, len(problems)))
+            solver_options(self, start, number, len(problems))
             for number, start in enumerate(starts)
         ]
         fits: list[tuple[Solution, Solution]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
@@ -174,17 +169,12 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         learned = [weights for weights, _ in fits]
         self._store([final for _, final in fits])
         self.converged_ = all(solution.converged for stages in fits for solution in stages)
-        self._warn_if_indefinite(learned)
+        warn_if_indefinite(self, learned)
         self._warn_unless_converged(learned)
         return learned
 
-    @property
-    def _cap(self) -> int:
-        # an attribute max_iter that is no parameter is more than scikit-learn's checks can take
-        return int(self.get_params(deep=False).get("max_iter", sys.maxsize))
-
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
-        warn_unless_converged(type(self).__name__, solutions, self._cap)
+        warn_unless_converged(type(self).__name__, solutions, solve_cap(self))
 
     def _learn(self, problem: BinaryProblem, options: Options) -> tuple[Solution, Solution]:
         """Return the solution that gives the kernel weights, and the one to predict with."""
@@ -256,13 +246,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _scores(self, rows: Any) -> Floats:
         """Return the scores of all problems, shape (n_rows, n_problems)."""
-        weights = np.atleast_2d(self.weights_)
-        needed = np.asarray(weights.any(axis=0))
-        scores = np.tile(self.intercept_, (len(rows), 1))
-        kernels = self.input_.kernels(rows, needed)
-        for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
-            scores += (kernel @ self.dual_coef_.T) * weights[:, m]
-        return scores
+        return weighted_scores(self, rows)
 
     def _kernel_sizes(self, X: Any) -> tuple[Floats, float, Indices]:
         """Return norms of the functions, the largest k(x, x) and how many samples have a kernel.
@@ -291,55 +275,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         labels = data.labels
         return self.C * labels.factors(self.class_weight) * labels.weight
 
-    def _reporter(self, number: int, n_problems: int) -> Callable[[Step], None] | None:
-        if not self.verbose:
-            return None
-        name = type(self).__name__ + (f" {number + 1}/{n_problems}" if n_problems > 1 else "")
-
-        def report(step: Step) -> None:
-            relative = step.gap / max(abs(step.objective), TINY)
-            print_progress(name, f"solve {step.n_solves}", step.objective, "relative gap", relative)
-
-        return report
-
-    def _warn_if_indefinite(self, solutions: list[Solution]) -> None:
-        """Say so where the duals prove that a kernel is not positive semi-definite."""
-        proved = np.zeros(len(self.kernel_names_), dtype=np.bool_)
-        for solution in solutions:
-            proved |= solution.indefinite
-        names = [name for name, bad in zip(self.kernel_names_, proved, strict=True) if bad]
-        if names:
-            warn_user(
-                f"not positive semi-definite, so that the duality gap certifies nothing: "
-                f"{quoted(names)}; see KernelStack.check_psd, and choose another kernel or "
-                "clip its negative eigenvalues"
-            )
-
     def _store(self, solutions: list[Solution]) -> None:
-        self.dual_coef_ = np.vstack([solution.dual_coef for solution in solutions])
-        self.intercept_ = np.concatenate([np.ravel(solution.intercept) for solution in solutions])
-        self.n_support_ = np.count_nonzero(self.dual_coef_, axis=1)
-        self.weights_ = gathered(solutions, "weights")
-        if len(self.intercept_) > len(solutions):
-            self.weights_ = np.tile(self.weights_, (len(self.intercept_), 1))
-        self.objective_ = gathered(solutions, "objective")
-        self.duality_gap_ = gathered(solutions, "duality_gap")
-        self.n_iter_ = max(solution.n_iter for solution in solutions)
-        work = sum((solution.work for solution in solutions), Work())
-        self.n_solves_, self.n_smo_iter_ = work.n_solves, work.n_smo_iter
-        self.n_passes_ = work.n_passes
-        self.history_ = [solution.history for solution in solutions]
+        store_solutions(self, solutions)
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
-
-
-def _moderate(weight: Floats) -> Floats:
-    """Return sample weights, zero where negligible, after checking that penalties can be made."""
-    largest = float(weight.max())
-    if not 1.0 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
-        raise ValueError(
-            f"sample weights multiply the penalty, and the largest of {len(weight)} is {largest:g};"
-            " divide them by their mean, so that the penalty means what it does without weights"
-        )
-    return without_negligible(weight)

@@ -1,6 +1,6 @@
 """Binary problems as arrays, and how a multi-class problem is made of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -79,12 +79,6 @@ def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
     solution = certified_at(svm, learned.weights, options)
     work = learned.work + solution.work
     return replace(solution, n_iter=learned.n_iter, work=work, history=learned.history)
-
-
-def gathered(solutions: Sequence[Solution], name: str) -> Any:
-    """Return an attribute of solutions, stacked along a first axis unless there is only one."""
-    values = np.array([getattr(solution, name) for solution in solutions])
-    return values[0] if len(solutions) == 1 else values
 
 
 def signs_of(labels: Labels, multi_class: str) -> Iterator[Floats]:

@@ -17,38 +17,44 @@ from sklearn.base import clone
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Solution, Start
 from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.regression.regressor import BaseMKLRegressor
+
+PathEstimator = BaseMKLClassifier | BaseMKLRegressor
 
 
 def mkl_path(
-    estimator: BaseMKLClassifier,
+    estimator: PathEstimator,
     X: Any,
     y: Any,
     *,
     Cs: ArrayLike,
     ps: ArrayLike | None = None,
     lams: ArrayLike | None = None,
+    epsilons: ArrayLike | None = None,
     sample_weight: Any = None,
 ) -> list[Any]:
-    """Fit a classifier for several values of C, and of p or lam if it has one, with warm starts.
+    """Fit for several values of C, and of p, lam or epsilon if there is one, with warm starts.
 
     Parameters
     ----------
-    estimator : classifier of this package
+    estimator : classifier or regressor of this package
         Its other parameters hold for all fits; it is not changed.
     X, y, sample_weight
-        Training data, as in the ``fit`` of the classifier.
+        Training data, as in the ``fit`` of the estimator.
     Cs : array-like of shape (n_C,)
         Penalties `C`, or `c` of the MHKS family, fitted in this order; ascending is fastest.
     ps : array-like of shape (n_p,), default=None
         Exponents; all penalties are fitted for each of them.
     lams : array-like of shape (n_lam,), default=None
         Penalties `lam`; all of the others are fitted for each of them.
+    epsilons : array-like of shape (n_epsilon,), default=None
+        Errors that cost nothing to a regressor; all of the others are fitted for each of them.
 
     Returns
     -------
-    models : list of fitted classifiers
-        One for each lam, p and C, C varying fastest. They share what they keep of the training
-        data.
+    models : list of fitted estimators
+        One for each epsilon, lam, p and C, C varying fastest. They share what they keep of the
+        training data.
 
     Examples
     --------
@@ -58,16 +64,16 @@ def mkl_path(
     >>> [model.C for model in models]
     [0.1, 1.0, 10.0]
     """
-    _check_classifier(estimator)
+    _check_estimator(estimator)
     grid: list[dict[str, float]] = [{estimator._penalty: float(C)} for C in np.ravel(Cs)]
-    for name, values in (("p", ps), ("lam", lams)):
+    for name, values in (("p", ps), ("lam", lams), ("epsilon", epsilons)):
         if values is not None:
             grid = [{name: float(value), **point} for value in np.ravel(values) for point in grid]
     if not grid:
-        raise ValueError("Cs, ps and lams must hold at least one value each")
+        raise ValueError("Cs, ps, lams and epsilons must hold at least one value each")
     # there and back, so that the next candidate is always a neighbour
     rows = np.arange(len(grid)).reshape(-1, np.size(Cs))
-    if lams is not None:
+    if lams is not None or epsilons is not None:
         rows[1::2] = rows[1::2, ::-1]
     order = rows.ravel()
     fits = path_fits(estimator, X, y, [grid[k] for k in order], sample_weight)
@@ -76,14 +82,14 @@ def mkl_path(
 
 
 def path_fits(
-    estimator: BaseMKLClassifier,
+    estimator: PathEstimator,
     X: Any,
     y: Any,
     grid: Sequence[Mapping[str, Any]],
     sample_weight: Any,
-) -> Iterator[tuple[BaseMKLClassifier, float]]:
+) -> Iterator[tuple[PathEstimator, float]]:
     """Yield a fitted model and its seconds for each candidate, each started from the one before."""
-    _check_classifier(estimator)
+    _check_estimator(estimator)
     first = clone(estimator)
     first._validate_params()
     begun = time.perf_counter()
@@ -102,10 +108,10 @@ def path_fits(
         begun = time.perf_counter()
 
 
-def _check_classifier(estimator: Any) -> None:
-    if not isinstance(estimator, BaseMKLClassifier):
+def _check_estimator(estimator: Any) -> None:
+    if not isinstance(estimator, PathEstimator):
         raise ValueError(
-            "a path is of classifiers of this package, got "
+            "a path is of MKL classifiers and regressors of this package, got "
             f"{type(estimator).__name__}; MKLSearchCV takes pipelines that end with one too"
         )
 
@@ -113,16 +119,16 @@ def _check_classifier(estimator: Any) -> None:
 def _starts(
     before: Mapping[str, Any], solutions: list[Solution], candidate: Mapping[str, Any]
 ) -> list[Start] | None:
-    """Return where the binary problems of a candidate may start, None for nowhere.
+    """Return where the problems of a candidate may start, None for nowhere.
 
-    The weights carry over only if nothing but penalties change, because another exponent means
+    The weights carry over only if nothing but the loss changes, because another exponent means
     another set of weights.
     """
     changed = {name for name in candidate if not _same(candidate[name], before.get(name))}
     own_functions = solutions[0].view_intercepts is not None
-    if not changed <= ({"c", "lam"} if own_functions else {"C", "C_weights", "p", "r"}):
+    if not changed <= ({"c", "lam"} if own_functions else {"C", "C_weights", "epsilon", "p", "r"}):
         return None
-    same_set = changed <= {"C", "C_weights"}
+    same_set = changed <= {"C", "C_weights", "epsilon"}
     return [
         Start(solution.weights if same_set else None, solution.dual_coef, solution.view_intercepts)
         for solution in solutions

@@ -11,14 +11,13 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.metaestimators import _safe_split, available_if
 from sklearn.utils.validation import indexable
 
 from kernelquilt._messages import quoted, unchanged_on_error, warn_once, with_warnings
 from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.core.search_results import BestCandidate
-from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.path import path_fits
+from kernelquilt.mkl.path import PathEstimator, path_fits
 
 
 class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
@@ -30,15 +29,15 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : classifier of this package, or Pipeline that ends with one
-        What to tune. The steps before the classifier are fitted once per fold.
+    estimator : classifier or regressor of this package, or Pipeline that ends with one
+        What to tune. The steps before it are fitted once per fold.
     param_grid : dict of str to list, or list of such dicts
         Candidates, as in `GridSearchCV`: parameters of the solver such as ``C`` and ``p``, in a
         pipeline with their prefix. For parameters of kernels or of other steps use `GridSearchCV`.
     scoring : str, callable or None, default=None
-        As in scikit-learn; None is the accuracy.
+        As in scikit-learn; None is the accuracy, or R^2 for a regressor.
     cv : int, splitter or iterable, default=None
-        As in scikit-learn; None is five stratified folds.
+        As in scikit-learn; None is five folds, stratified for a classifier.
     refit : bool, default=True
         Whether to fit the best candidate to all samples.
     n_jobs : int or None, default=None
@@ -63,7 +62,7 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
     refit_time_ : float
         Seconds of the last fit.
     classes_ : ndarray of shape (n_classes,)
-        Class labels of `best_estimator_`.
+        Class labels of `best_estimator_`, if it is a classifier.
 
     Examples
     --------
@@ -101,23 +100,23 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
             Training samples.
         y : array-like of shape (n,)
-            Class labels.
+            Class labels, or targets.
 
         Returns
         -------
         self : MKLSearchCV
         """
         with unchanged_on_error(self):
-            steps, classifier, prefix = _split_pipeline(self.estimator)
+            steps, model, prefix = _split_pipeline(self.estimator)
             candidates = list(ParameterGrid(self.param_grid))
-            grid = [_solver_parameters(candidate, classifier, prefix) for candidate in candidates]
+            grid = [_solver_parameters(candidate, model, prefix) for candidate in candidates]
             order = sorted(range(len(grid)), key=lambda k: _sort_key(grid[k]))
             scorer = check_scoring(self.estimator, scoring=self.scoring)
             X, y = indexable(X, y)
             splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
             done = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
                 delayed(with_warnings)(
-                    _evaluate, steps, classifier, X, y, train, test, grid, order, scorer
+                    _evaluate, steps, model, X, y, train, test, grid, order, scorer
                 )
                 for train, test in splitter.split(X, y)
             )
@@ -142,7 +141,7 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         return np.asarray(self._best.classes_)
 
     def predict(self, X: Any) -> Array:
-        """Return the classes that the best estimator predicts.
+        """Return the classes, or numbers, that the best estimator predicts.
 
         Parameters
         ----------
@@ -154,8 +153,9 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         """
         return np.asarray(self._best.predict(X))
 
+    @available_if(lambda search: hasattr(search.estimator, "decision_function"))
     def decision_function(self, X: Any) -> Floats:
-        """Return the scores of the best estimator.
+        """Return the scores of the best estimator, of classifiers.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         ----------
         X : as in `fit`, of n_rows samples
         y : array-like of shape (n_rows,)
-            Class labels.
+            Class labels, or targets.
 
         Returns
         -------
@@ -187,31 +187,32 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         inner = get_tags(self.estimator)
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
         tags.input_tags.pairwise = inner.input_tags.pairwise
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         tags.input_tags.sparse = inner.input_tags.sparse
         return tags
 
 
-def _split_pipeline(estimator: Any) -> tuple[Pipeline | None, BaseMKLClassifier, str]:
-    """Return the steps before the classifier, the classifier, and the prefix of its parameters."""
-    steps, classifier, prefix = None, estimator, ""
+def _split_pipeline(estimator: Any) -> tuple[Pipeline | None, PathEstimator, str]:
+    """Return the steps before the last one, the last one, and the prefix of its parameters."""
+    steps, model, prefix = None, estimator, ""
     if isinstance(estimator, Pipeline):
-        steps, (name, classifier) = estimator[:-1], estimator.steps[-1]
+        steps, (name, model) = estimator[:-1], estimator.steps[-1]
         prefix = f"{name}__"
-    if not isinstance(classifier, BaseMKLClassifier):
+    if not isinstance(model, PathEstimator):
         raise ValueError(
-            "MKLSearchCV tunes classifiers of this package and pipelines that end with one, got "
-            f"{type(classifier).__name__}; use GridSearchCV"
+            "MKLSearchCV tunes classifiers and regressors of this package that learn from kernels, "
+            f"and pipelines that end with one, got {type(model).__name__}; use GridSearchCV"
         )
-    return steps, classifier, prefix
+    return steps, model, prefix
 
 
 def _solver_parameters(
-    candidate: Mapping[str, Any], classifier: BaseMKLClassifier, prefix: str
+    candidate: Mapping[str, Any], model: PathEstimator, prefix: str
 ) -> dict[str, Any]:
     """Return the parameters of a candidate without their prefix."""
-    usable = set(classifier.get_params(deep=False)) - classifier._data_parameters
+    usable = set(model.get_params(deep=False)) - model._data_parameters
     foreign = [
         name
         for name in candidate
@@ -219,7 +220,7 @@ def _solver_parameters(
     ]
     if foreign:
         raise ValueError(
-            f"MKLSearchCV tunes the parameters of the solver of {type(classifier).__name__}, "
+            f"MKLSearchCV tunes the parameters of the solver of {type(model).__name__}, "
             f"{quoted(sorted(prefix + name for name in usable))}, but the grid has "
             f"{quoted(foreign)}; parameters of kernels and of other steps are for GridSearchCV"
         )
@@ -237,7 +238,7 @@ def _sort_key(candidate: Mapping[str, Any]) -> tuple[str, float]:
 
 def _evaluate(
     steps: Pipeline | None,
-    classifier: BaseMKLClassifier,
+    model: PathEstimator,
     X: Any,
     y: Any,
     train: Indices,
@@ -247,8 +248,8 @@ def _evaluate(
     scorer: Any,
 ) -> Floats:
     """Return score, fit time, score time, solves and iterations of all candidates, (5, n)."""
-    X_train, y_train = _safe_split(classifier, X, y, train)
-    X_test, y_test = _safe_split(classifier, X, y, test, train)
+    X_train, y_train = _safe_split(model, X, y, train)
+    X_test, y_test = _safe_split(model, X, y, test, train)
     begun = time.perf_counter()
     if steps is not None:
         steps = clone(steps)
@@ -256,11 +257,11 @@ def _evaluate(
         X_test = steps.transform(X_test)
     spent = time.perf_counter() - begun
     out = np.empty((5, len(grid)))
-    fits = path_fits(classifier, X_train, y_train, [grid[k] for k in order], None)
-    for k, (model, seconds) in zip(order, fits, strict=True):
+    fits = path_fits(model, X_train, y_train, [grid[k] for k in order], None)
+    for k, (fitted, seconds) in zip(order, fits, strict=True):
         begun = time.perf_counter()
-        score = scorer(model, X_test, y_test)
+        score = scorer(fitted, X_test, y_test)
         scored = time.perf_counter() - begun
-        out[:, k] = score, seconds + spent, scored, model.n_solves_, model.n_smo_iter_
+        out[:, k] = score, seconds + spent, scored, fitted.n_solves_, fitted.n_smo_iter_
         spent = 0.0
     return out

@@ -4,11 +4,13 @@ from kernelquilt.quilt.classifier import QuiltClassifier
 from kernelquilt.quilt.late_fusion import LateFusionClassifier
 from kernelquilt.quilt.lp_ridge import LpMKLRidgeClassifier, solve_lp_mkl_ridge
 from kernelquilt.quilt.regressor import QuiltRegressor
+from kernelquilt.quilt.survival.quilt import QuiltSurvival
 
 __all__ = [
     "LateFusionClassifier",
     "LpMKLRidgeClassifier",
     "QuiltClassifier",
     "QuiltRegressor",
+    "QuiltSurvival",
     "solve_lp_mkl_ridge",
 ]

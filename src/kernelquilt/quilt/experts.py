@@ -118,11 +118,14 @@ class ColumnExpert:
         What it sees of samples.
     out_of_sample : ndarray of shape (n, c)
         Probabilities, or predictions, of the training samples.
+    classify : bool
+        Whether these are probabilities of c classes, or predictions of c targets.
     """
 
     estimator: Any
     columns: Columns
     out_of_sample: Floats
+    classify: bool
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -139,9 +142,9 @@ class ColumnExpert:
         X = self.columns.of(rows)
         c = self.out_of_sample.shape[1]
         having = np.flatnonzero(~np.isnan(X).all(axis=1))
-        found = np.full((len(X), c), 1.0 / c if c > 1 else 0.0)
+        found = np.full((len(X), c), 1.0 / c if self.classify else 0.0)
         if len(having):
-            found[having] = _outputs(self.estimator, X[having], c)
+            found[having] = _outputs(self.estimator, X[having], c, self.classify)
         return found
 
 
@@ -182,8 +185,9 @@ def fit_experts(
             expert,
             columns,
             X,
-            part.codes if classify else _rounded(part.Y[:, 0]),
+            part.codes if classify else _rounded(part.Y[:, 0] if part.Y.shape[1] == 1 else part.Y),
             part.Y.shape[1],
+            classify=classify,
             sample_weight=_rounded(part.weight),
             n_jobs=estimator.n_jobs,
             rng=rng,
@@ -204,6 +208,7 @@ def fit_expert(
     targets: Any,
     n_outputs: int,
     *,
+    classify: bool,
     sample_weight: Floats,
     n_jobs: int | None,
     rng: np.random.RandomState,
@@ -217,10 +222,12 @@ def fit_expert(
     columns : Columns
     X : ndarray of shape (n, d)
         Of the training samples.
-    targets : ndarray of shape (n,)
+    targets : ndarray of shape (n,), or (n, c)
         Codes of classes, or numbers.
     n_outputs : int
-        Number of classes, or 1.
+        Number of classes, or of targets.
+    classify : bool
+        Whether they are classes.
     sample_weight : ndarray of shape (n,)
         Positive.
     n_jobs : int or None
@@ -243,12 +250,12 @@ def fit_expert(
         if own is None:
             # sums over trees in threads would depend on their order in the last bits
             estimator.set_params(n_jobs=None)
-        found = _out_of_bag(estimator, n_outputs)
+        found = _out_of_bag(estimator, n_outputs, classify)
         if found is None:
             found = _by_folds(
-                estimator, X, targets, sample_weight, n_outputs, n_jobs=n_jobs, rng=rng
+                estimator, X, targets, sample_weight, n_outputs, classify, n_jobs=n_jobs, rng=rng
             )
-    return ColumnExpert(estimator, columns, found)
+    return ColumnExpert(estimator, columns, found, classify)
 
 
 def _fit(estimator: Any, X: Floats, targets: Any, sample_weight: Floats) -> None:
@@ -262,10 +269,10 @@ def _fit(estimator: Any, X: Floats, targets: Any, sample_weight: Floats) -> None
         ) from error
 
 
-def _outputs(estimator: Any, X: Floats, n_outputs: int) -> Floats:
+def _outputs(estimator: Any, X: Floats, n_outputs: int, classify: bool) -> Floats:
     """Return probabilities of all classes, or predictions, (n, c)."""
-    if n_outputs == 1:
-        return np.asarray(estimator.predict(X), dtype=np.float64).reshape(-1, 1)
+    if not classify:
+        return np.asarray(estimator.predict(X), dtype=np.float64).reshape(-1, n_outputs)
     return _mixed(estimator.predict_proba(X), estimator.classes_, n_outputs)
 
 
@@ -279,12 +286,12 @@ def _mixed(found: Floats, classes: Indices, n_outputs: int) -> Floats:
     return (1.0 - MIXED) * P + MIXED / n_outputs
 
 
-def _out_of_bag(estimator: Any, n_outputs: int) -> Floats | None:
+def _out_of_bag(estimator: Any, n_outputs: int, classify: bool) -> Floats | None:
     """Return out-of-bag outputs (n, c), None if the estimator has none."""
-    if n_outputs > 1 and hasattr(estimator, "oob_decision_function_"):
+    if classify and hasattr(estimator, "oob_decision_function_"):
         return _mixed(estimator.oob_decision_function_, estimator.classes_, n_outputs)
-    if n_outputs == 1 and hasattr(estimator, "oob_prediction_"):
-        found = np.asarray(estimator.oob_prediction_, dtype=np.float64).reshape(-1, 1)
+    if not classify and hasattr(estimator, "oob_prediction_"):
+        found = np.asarray(estimator.oob_prediction_, dtype=np.float64).reshape(-1, n_outputs)
         return np.where(np.isnan(found), 0.0, found)
     return None
 
@@ -295,6 +302,7 @@ def _by_folds(
     targets: Any,
     sample_weight: Floats,
     n_outputs: int,
+    classify: bool,
     *,
     n_jobs: int | None,
     rng: np.random.RandomState,
@@ -307,12 +315,12 @@ def _by_folds(
         # not every expert takes columns without a value, and some know columns by their number
         known = np.where(np.isnan(X[others]).all(axis=0), 0.0, X)
         _fit(part, known[others], targets[others], sample_weight[others])
-        return _outputs(part, known[held_out], n_outputs)
+        return _outputs(part, known[held_out], n_outputs, classify)
 
-    masks = folds(targets if n_outputs > 1 else np.zeros(len(X)), rng)
+    masks = folds(targets if classify else np.zeros(len(X)), rng)
     # the only samples of a class are left with what one says who does not know the class
-    found = np.zeros((len(X), 1))
-    if n_outputs > 1:
+    found = np.zeros((len(X), n_outputs))
+    if classify:
         classes = np.arange(n_outputs)
         found = _mixed(1.0 * (targets[:, None] != classes), classes, n_outputs)
     outputs = Parallel(n_jobs, prefer="threads")(delayed(outputs_of)(mask) for mask in masks)

@@ -279,8 +279,7 @@ def _fit_weighted(filled: Floats, targets: Targets, p: float) -> Weighted:
     if p < np.inf:
         solution = solve_lp_mkl_ridge(
             filled,
-            # with two classes one output is minus the other
-            targets.Y[:, 1:] if targets.Y.shape[1] == 2 else targets.Y,
+            _independent(targets.Y),
             p=p,
             lam=default_penalty(p, len(filled)),
             sample_weight=targets.weight,
@@ -291,6 +290,12 @@ def _fit_weighted(filled: Floats, targets: Targets, p: float) -> Weighted:
         weights, gap = solution.weights / solution.weights.sum(), solution.relative_gap
     kernel = np.tensordot(weights, filled, axes=1)
     return Weighted(weights, gap, _fit_ridge(kernel, targets))
+
+
+def _independent(Y: Floats) -> Floats:
+    """Return targets (n, c) without the first of two classes, which is minus the other."""
+    two_classes = Y.shape[1] == 2 and bool((Y[:, 0] == -Y[:, 1]).all())
+    return Y[:, 1:] if two_classes else Y
 
 
 def _fit_joint(D: Floats, rate: float, targets: Targets) -> Joint:

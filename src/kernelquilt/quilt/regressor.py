@@ -30,7 +30,9 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
 
     `QuiltClassifier` with the squared loss throughout: kernel ridge regressions on completed
     kernels (early), one on each view alone (late), and a random forest on the columns. Their
-    predictions are added with weights that are learned from samples they have not seen.
+    predictions are added with weights that are learned from samples they have not seen. Several
+    targets may be learned at once: they share kernels, weights and penalties, and one
+    factorisation serves them all.
 
     Parameters
     ----------
@@ -130,7 +132,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
             Training samples. Absent views are rows of NaN, or not observed in the container.
-        y : array-like of shape (n,)
+        y : array-like of shape (n,), or (n, n_targets)
             Targets.
         sample_weight : array-like of shape (n,), default=None
             Weight of each sample in losses and means, of which only ratios count, as in
@@ -144,7 +146,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         with unchanged_on_error(self), single_threaded_blas():
             data = check_samples(self, X)
             check_experts(self.experts, data, classify=False)
-            y, weight = check_targets(self, data, y, sample_weight, as_numbers)
+            y, weight = check_targets(self, data, y, sample_weight, as_numbers, several=True)
             copies = weights_of_seen(weight, data.observed)
             if np.count_nonzero(copies) < LEAST_SAMPLES:
                 raise ValueError(
@@ -153,14 +155,13 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
                 )
             copies = copies / copies.max()
             Y, self.mean_, self.scale_ = _standardised(y, copies)
-            targets = Targets.of(Y[:, None], np.zeros(len(y), np.intp), copies)
+            targets = Targets.of(Y.reshape(len(y), -1), np.zeros(len(y), np.intp), copies)
             data = prepare_samples(self, data, targets.copies)
             with naming_indefinite(self, data):
                 fitted, part = fit_to_samples(self, data, targets)
             loo = fitted.quilt.early_loo, fitted.quilt.late_loo
             early, late = (
-                solve_linear_stacking(scores[:, :, 0], part.Y[:, 0], sample_weight=part.weight)
-                for scores in loo
+                solve_linear_stacking(scores, part.Y, sample_weight=part.weight) for scores in loo
             )
             store_attributes(self, fitted, early, late)
             self.experts_ = fit_experts(self, fitted, data, part, classify=False)
@@ -168,7 +169,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
             if self.cross_fit:
                 rows = fitted.samples
                 outputs = cross_fitted(self, data[rows], y[rows], part, outputs)
-            self._join(outputs[:, :, 0], part)
+            self._join(outputs, part)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -181,14 +182,14 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        y : ndarray of shape (n_rows,)
+        y : ndarray of shape (n_rows,), or (n_rows, n_targets)
         """
         check_is_fitted(self, "quilt_")
         rows = self.input_.rows(self, X)
         with single_threaded_blas():
             parts = self.input_.parts(rows, self._fitted.entries_per_row)
-            found = [self._predict_part(part) for part in parts]
-        return self.mean_ + self.scale_ * np.concatenate(found)
+            found = np.concatenate([self._predict_part(part) for part in parts])
+        return self.mean_ + self.scale_ * (found if np.ndim(self.mean_) else found[:, 0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the R^2 of predictions.
@@ -197,7 +198,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
             As in `predict`.
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,), or (n_rows, n_targets)
             True targets; refused if their index has the samples of X in another order.
         sample_weight : array-like of shape (n_rows,), optional
 
@@ -210,25 +211,25 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         return float(super().score(X, y, sample_weight))
 
     def _join(self, outputs: Floats, part: Targets) -> None:
-        """Learn the weights of the members from their out-of-sample predictions (K, n)."""
+        """Learn the weights of the members from their out-of-sample predictions (K, n, c)."""
         self.member_names_ = member_names(self.experts_)
         self.member_weights_ = member_weights(
             outputs,
-            lambda each: solve_linear_members(each, part.Y[:, 0], sample_weight=part.weight),
+            lambda each: solve_linear_members(each, part.Y, sample_weight=part.weight),
             refitted=self.cross_fit,
         )
-        together = self.member_weights_ @ outputs
+        together = np.tensordot(self.member_weights_, outputs, axes=1)
         self.member_scores_ = {
-            name: _determination(part.Y[:, 0], each, part.weight)
+            name: _determination(part.Y, each, part.weight)
             for name, each in zip([*self.member_names_, "all"], [*outputs, together], strict=True)
         }
         self.loo_score_ = self.member_scores_["all"]
 
     def _predict_part(self, rows: Any) -> Floats:
-        return self.member_weights_ @ self._member_outputs(rows)[:, :, 0]
+        return np.tensordot(self.member_weights_, self._member_outputs(rows), axes=1)
 
     def _member_outputs(self, rows: Any) -> Floats:
-        """Return the predictions (K, n_rows, 1) of the members in units of the scaled target."""
+        """Return the predictions (K, n_rows, c) of the members in units of the scaled targets."""
         return self._outputs(
             self._fitted.scores(rows), [expert.outputs(rows) for expert in self.experts_]
         )
@@ -239,23 +240,26 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         return np.array([*kernels, *others])
 
     def __sklearn_tags__(self) -> Any:
-        return input_tags(self, super().__sklearn_tags__())
+        tags = input_tags(self, super().__sklearn_tags__())
+        tags.target_tags.multi_output = True
+        return tags
 
 
-def _standardised(y: Floats, weight: Floats) -> tuple[Floats, float, float]:
-    """Return targets (n,) with mean 0 and variance 1, what was subtracted and what divided by."""
+def _standardised(y: Floats, weight: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return targets with mean 0 and variance 1, what was subtracted and what divided by."""
     # a power of two changes no digit, and squares of what is left neither overflow nor vanish
-    unit = np.ldexp(1.0, np.frexp(np.abs(y).max())[1] - 1)
+    unit = np.ldexp(1.0, np.frexp(np.abs(y).max(axis=0))[1] - 1)
     values = y / unit
-    mean = np.average(values, weights=weight)
-    spread = np.sqrt(np.average(np.square(values - mean), weights=weight))
-    if spread <= 1e-12 * abs(mean):
-        spread = 1.0
-    return (values - mean) / spread, float(unit * mean), float(unit * spread)
+    mean = np.average(values, axis=0, weights=weight)
+    spread = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weight))
+    spread = np.where(spread <= 1e-12 * np.abs(mean), 1.0, spread)
+    return (values - mean) / spread, unit * mean, unit * spread
 
 
 def _determination(y: Floats, found: Floats, weight: Floats) -> float:
-    """Return the weighted coefficient of determination of predictions (n,)."""
+    """Return the mean of the weighted coefficients of determination of predictions (n, c)."""
     residual = weight @ np.square(y - found)
-    total = weight @ np.square(y - np.average(y, weights=weight))
-    return float(1.0 - residual / total) if total > 0 else 0.0
+    total = weight @ np.square(y - np.average(y, axis=0, weights=weight))
+    return float(
+        np.mean(np.where(total > 0, 1.0 - residual / np.where(total > 0, total, 1.0), 0.0))
+    )

@@ -132,10 +132,13 @@ def solve_member_weights(
 
 
 def solve_linear_members(F: Floats, y: Floats, *, sample_weight: Floats | None = None) -> Floats:
-    """Join members by a weighted sum of their predictions (K, n) (:mod:`.members`)."""
+    """Join members by a weighted sum of their predictions, (K, n) or (K, n, c)."""
     K = len(F)
     even = np.full(K, 1.0 / K)
-    return _linear_regression(F, y, sample_weight, np.full(K, 2 * EVEN_LINEAR), even, K).weights
+    weight = _of_entries(sample_weight, y.size // len(y))
+    return _linear_regression(
+        F.reshape(K, -1), y.ravel(), weight, np.full(K, 2 * EVEN_LINEAR), even, K
+    ).weights
 
 
 def _softmax_regression(
@@ -185,7 +188,7 @@ def _softmax_regression(
         H[np.diag_indices(len(x))] += penalty
         return gradient, H
 
-    x, residual = _box_newton(value, derivatives, start, J)
+    x, residual = box_newton(value, derivatives, start, J)
     return StackingWeights(x[:J], x[J:] if biased else np.zeros(c), value(x), residual)
 
 
@@ -196,10 +199,10 @@ def solve_linear_stacking(
 
     Parameters
     ----------
-    F : ndarray of shape (J, n)
+    F : ndarray of shape (J, n), or (J, n, c)
         Out-of-sample scores of the experts.
-    y : ndarray of shape (n,)
-        Targets.
+    y : ndarray of shape (n,), or (n, c)
+        Targets; several of them share the weights, but not the bias.
     sample_weight : ndarray of shape (n,), optional
         Weights of the samples, 1 by default.
 
@@ -207,10 +210,17 @@ def solve_linear_stacking(
     -------
     StackingWeights
     """
-    J, n = F.shape
-    A = np.vstack([F, np.ones(n)])
-    start = np.r_[np.full(J, 1.0 / J), 0.0]
-    return _linear_regression(A, y, sample_weight, _penalties(J, 1), np.zeros(J + 1), J, start)
+    J, n, c = len(F), len(y), y.size // len(y)
+    A = np.vstack([F.reshape(J, -1), np.tile(np.eye(c), n)])
+    start = np.r_[np.full(J, 1.0 / J), np.zeros(c)]
+    penalty = _penalties(J, c) / np.r_[np.ones(J), np.full(c, c)]
+    weight = _of_entries(sample_weight, c)
+    return _linear_regression(A, y.ravel(), weight, penalty, np.zeros(J + c), J, start)
+
+
+def _of_entries(sample_weight: Floats | None, c: int) -> Floats | None:
+    """Return the weights of all targets of all samples, (n * c,)."""
+    return None if sample_weight is None else np.repeat(sample_weight, c)
 
 
 def _linear_regression(
@@ -232,7 +242,7 @@ def _linear_regression(
     def value(x: Floats) -> float:
         return float(0.5 * x @ H @ x - linear @ x + constant)
 
-    x, residual = _box_newton(
+    x, residual = box_newton(
         value, lambda x: (H @ x - linear, H), centre if start is None else start, J
     )
     return StackingWeights(x[:J], x[J:] if len(x) > J else np.zeros(1), value(x), residual)
@@ -255,7 +265,7 @@ def _penalties(n_weights: int, n_biases: int) -> Floats:
     return 2.0 * PENALTY * np.r_[np.full(n_weights, RELATIVE), np.ones(n_biases)]
 
 
-def _box_newton(
+def box_newton(
     value: Callable[[Floats], float],
     derivatives: Callable[[Floats], tuple[Floats, Floats]],
     x: Floats,

@@ -107,23 +107,40 @@ def accumulate_rows(K, rows, steps, products):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def smo(  # type: ignore[no-untyped-def]
-    combined, have, K, active, weights, diag, lower, upper, b, f, tol, max_iter
-):
-    """Run SMO on ``min 1/2 b'Kb - s'b, sum(b) = const, lower <= b <= upper`` in place.
+def _rise(b, upper, tube):  # type: ignore[no-untyped-def]
+    """Return what the tube adds to `f` for a dual that goes up; -BIG if it may not."""
+    if b >= upper:
+        return -BIG
+    return tube if b < 0.0 else -tube
 
-    `f` is the negative gradient ``s - Kb``. The working set is the most violating index i that may
-    go up and the j that may go down with the largest second-order decrease. Rows of the combined
-    kernel are built when they are first needed. Returns the number of iterations, the violation
-    ``max f[up] - min f[down]`` and the number of rows built.
+
+@compiled
+def _fall(b, lower, tube):  # type: ignore[no-untyped-def]
+    """Return what the tube adds to `f` for a dual that goes down; BIG if it may not."""
+    if b <= lower:
+        return BIG
+    return -tube if b > 0.0 else tube
+
+
+@compiled
+def smo(  # type: ignore[no-untyped-def]
+    combined, have, K, active, weights, diag, lower, upper, tube, b, f, tol, max_iter
+):
+    """Run SMO on ``min 1/2 b'Kb - s'b + tube'|b|, sum(b) = const, lower <= b <= upper`` in place.
+
+    `f` is ``s - Kb``, the negative gradient without the tube. The working set is the most violating
+    index i that may go up and the j that may go down with the largest second-order decrease; a step
+    ends where one of them meets a bound, or zero if it has a tube. Rows of the combined kernel are
+    built when they are first needed. Returns the number of iterations, the violation
+    ``max f[up] - min f[down]``, the tube counted, and the number of rows built.
     """
     n = b.shape[0]
     up_off = np.empty(n)
     down_off = np.empty(n)
     gain = np.empty(n)
     for k in range(n):
-        up_off[k] = 0.0 if b[k] < upper[k] else -BIG
-        down_off[k] = 0.0 if b[k] > lower[k] else BIG
+        up_off[k] = _rise(b[k], upper[k], tube[k])
+        down_off[k] = _fall(b[k], lower[k], tube[k])
 
     f_up = -BIG
     f_down = BIG
@@ -171,16 +188,19 @@ def smo(  # type: ignore[no-untyped-def]
             built += 1
         row_j = combined[j]
 
-        step = (f_up - f[j]) / _max(MIN_CURVATURE, diag[i] + diag[j] - 2.0 * row_i[j])
-        room_up = upper[i] - b[i]
-        room_down = b[j] - lower[j]
+        slope = f_up - f[j] - down_off[j]
+        step = slope / _max(MIN_CURVATURE, diag[i] + diag[j] - 2.0 * row_i[j])
+        end_up = 0.0 if b[i] < 0.0 and tube[i] > 0.0 else upper[i]
+        end_down = 0.0 if b[j] > 0.0 and tube[j] > 0.0 else lower[j]
+        room_up = end_up - b[i]
+        room_down = b[j] - end_down
         step = min(step, room_up, room_down)
-        b[i] = upper[i] if step >= room_up else b[i] + step
-        b[j] = lower[j] if step >= room_down else b[j] - step
-        up_off[i] = 0.0 if b[i] < upper[i] else -BIG
-        down_off[i] = 0.0 if b[i] > lower[i] else BIG
-        up_off[j] = 0.0 if b[j] < upper[j] else -BIG
-        down_off[j] = 0.0 if b[j] > lower[j] else BIG
+        b[i] = end_up if step >= room_up else b[i] + step
+        b[j] = end_down if step >= room_down else b[j] - step
+        up_off[i] = _rise(b[i], upper[i], tube[i])
+        down_off[i] = _fall(b[i], lower[i], tube[i])
+        up_off[j] = _rise(b[j], upper[j], tube[j])
+        down_off[j] = _fall(b[j], lower[j], tube[j])
 
         for k in range(n):
             f[k] -= step * (row_i[k] - row_j[k])

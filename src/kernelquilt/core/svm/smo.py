@@ -8,8 +8,14 @@ where ``s = y * t``, and ``[l_i, u_i]`` is ``[0, U_i]`` for a positive and ``[-U
 negative sample. ``t = 1, U = C`` is the SVM; ``t = tau, U = C / tau`` gives margins that differ
 from sample to sample; weights on samples and classes scale `U`.
 
-Optimality: with ``f = s - Kb`` no sample that may go up has a larger ``f`` than one that may go
-down. The violation of this, ``max f[up] - min f[down]``, is the KKT gap.
+Regression has ``s = y``, the targets, bounds of both signs, and a tube around the targets in which
+errors cost nothing: ``sum_i tube_i |b_i|`` is taken away. It is the same problem but for a kink at
+zero, where a dual that goes up gains less than one that goes down loses. All functions here take
+the tube as an option.
+
+Optimality: with ``f = s - Kb``, less or more the tube on this or that side of the kink, no sample
+that may go up has a larger ``f`` than one that may go down. The violation of this, ``max f[up] -
+min f[down]``, is the KKT gap.
 
 The solver alternates two steps, both of which only ever increase the dual objective. SMO moves
 pairs and finds out which samples sit at a bound; samples that sit there firmly are left out of
@@ -51,19 +57,42 @@ def may_move(b: Floats, lower: Floats, upper: Floats) -> tuple[Bools, Bools]:
     return upper - b > edge, b - lower > edge
 
 
-def kkt_interval(b: Floats, f: Floats, lower: Floats, upper: Floats) -> tuple[float, float]:
+def slopes(
+    b: Floats, f: Floats, lower: Floats, upper: Floats, tube: Floats | None
+) -> tuple[Floats, Floats]:
+    """Return what each dual gains by going up, and loses by going down; the same but at a kink."""
+    if tube is None:
+        return f, f
+    edge = AT_BOUND * (upper - lower)
+    return f + np.where(b < -edge, tube, -tube), f + np.where(b > edge, -tube, tube)
+
+
+def free_duals(b: Floats, lower: Floats, upper: Floats, tube: Floats | None = None) -> Bools:
+    """Return which duals are neither at a bound nor at a kink."""
+    up, down = may_move(b, lower, upper)
+    if tube is None:
+        return up & down
+    return up & down & ((tube == 0.0) | (np.abs(b) > AT_BOUND * (upper - lower)))
+
+
+def kkt_interval(
+    b: Floats, f: Floats, lower: Floats, upper: Floats, tube: Floats | None = None
+) -> tuple[float, float]:
     """Return ``max f[up]`` and ``min f[down]``; -inf and inf where nothing may move."""
     up, down = may_move(b, lower, upper)
-    return float(np.max(f, where=up, initial=-np.inf)), float(np.min(f, where=down, initial=np.inf))
+    rise, fall = slopes(b, f, lower, upper, tube)
+    return (
+        float(np.max(rise, where=up, initial=-np.inf)),
+        float(np.min(fall, where=down, initial=np.inf)),
+    )
 
 
-def bias(b: Floats, f: Floats, lower: Floats, upper: Floats) -> float:
+def bias(b: Floats, f: Floats, lower: Floats, upper: Floats, tube: Floats | None = None) -> float:
     """Return the mean of ``f`` over the free samples, else the middle of the KKT interval."""
-    up, down = may_move(b, lower, upper)
-    free = up & down
+    free = free_duals(b, lower, upper, tube)
     if free.any():
-        return float(f[free].mean())
-    ends = [end for end in kkt_interval(b, f, lower, upper) if np.isfinite(end)]
+        return float(slopes(b, f, lower, upper, tube)[0][free].mean())
+    ends = [end for end in kkt_interval(b, f, lower, upper, tube) if np.isfinite(end)]
     return float(np.mean(ends)) if ends else 0.0
 
 
@@ -79,6 +108,8 @@ class BoxDual:
         Bounds of the signed duals.
     b, f : ndarray of shape (n,)
         A feasible point and its ``s - Kb``.
+    tube : ndarray of shape (n,), optional
+        Half widths of the tubes of a regression.
     """
 
     kernel: CombinedKernel
@@ -86,20 +117,20 @@ class BoxDual:
     upper: Floats
     b: Floats
     f: Floats
+    tube: Floats | None = None
     n_iter: int = 0
     smo_cost: float = 0.0
     face_cost: float = 0.0
 
     @property
     def free(self) -> Indices:
-        """Indices strictly between their bounds."""
-        up, down = may_move(self.b, self.lower, self.upper)
-        return np.flatnonzero(up & down)
+        """Indices strictly between their bounds, and not at a kink."""
+        return np.flatnonzero(free_duals(self.b, self.lower, self.upper, self.tube))
 
     @property
     def violation(self) -> float:
         """The KKT gap, 0 if optimal."""
-        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper)
+        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper, self.tube)
         return max(0.0, f_up - f_down)
 
     @property
@@ -140,11 +171,14 @@ class BoxDual:
         """Run SMO, on a compact copy of the samples that may still move if they are few."""
         from kernelquilt.core.svm import compiled as _compiled
 
-        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper)
+        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper, self.tube)
         up, down = may_move(self.b, self.lower, self.upper)
-        firm = np.where(up, self.f < f_down, self.f > f_up) & ~(up & down)
+        rise, fall = slopes(self.b, self.f, self.lower, self.upper, self.tube)
+        firm = (~up | (rise < f_down)) & (~down | (fall > f_up))
+        firm &= ~free_duals(self.b, self.lower, self.upper, self.tube)
         loose = np.flatnonzero(~firm)
         kernel = self.kernel
+        tube = np.zeros(len(self.b)) if self.tube is None else self.tube
         if len(loose) > 0.7 * len(self.b):
             n_iter, _, built = _compiled.smo(
                 kernel.rows,
@@ -155,6 +189,7 @@ class BoxDual:
                 kernel.diag,
                 self.lower,
                 self.upper,
+                tube,
                 self.b,
                 self.f,
                 tol,
@@ -172,6 +207,7 @@ class BoxDual:
                 kernel.diag[loose],
                 self.lower[loose],
                 self.upper[loose],
+                tube[loose],
                 b,
                 self.f[loose],
                 tol,
@@ -199,10 +235,16 @@ class BoxDual:
         if len(free) < 2:
             return False
         start, lower, upper = self.b[free], self.lower[free], self.upper[free]
+        f = self.f[free]
+        if self.tube is not None:  # a face ends where a dual changes its sign
+            tube = self.tube[free]
+            f = f - np.sign(start) * tube
+            lower = np.where((tube > 0) & (start > 0), 0.0, lower)
+            upper = np.where((tube > 0) & (start < 0), 0.0, upper)
         block = self.kernel.block(free)
-        target = face_optimum(block, self.f[free], start, lower, upper)
+        target = face_optimum(block, f, start, lower, upper)
         steps = target - start
-        gradient = float(self.f[free] @ steps)
+        gradient = float(f @ steps)
         curvature = float(steps @ block @ steps)
         if gradient <= 0.0:
             return False
@@ -233,14 +275,28 @@ def feasible_start(b: Floats, lower: Floats, upper: Floats) -> Floats:
     return b
 
 
-def duality_gap(y: Floats, U: Floats, b: Floats, f: Floats, intercept: float) -> float:
+def tube_cost(b: Floats, tube: Floats | None) -> float:
+    """Return what the tube takes away from the dual value of duals (n,) or (L, n)."""
+    return 0.0 if tube is None else float(np.sum(np.abs(b) * tube))
+
+
+def box_gap(
+    b: Floats,
+    f: Floats,
+    lower: Floats,
+    upper: Floats,
+    intercept: float,
+    tube: Floats | None = None,
+) -> float:
     """Return the primal minus the dual value, as a sum of terms none of which is negative.
 
-    A sample falls short of its margin by ``y (f - intercept)`` and adds
-    ``U max(0, short) - a short``, whatever the kernel and however exact the duals.
+    A sample is off by ``f - intercept``. What this is above the tube costs ``upper``, what it is
+    below costs ``-lower``, whatever the kernel and however exact the duals.
     """
-    short = y * (f - intercept)
-    return float(np.sum(U * np.maximum(short, 0.0) - np.abs(b) * short))
+    width = 0.0 if tube is None else tube
+    above, below = f - intercept - width, intercept - f - width
+    losses = upper * np.maximum(above, 0.0) - lower * np.maximum(below, 0.0)
+    return float(np.sum(losses - np.maximum(b, 0.0) * above - np.maximum(-b, 0.0) * below))
 
 
 @dataclass(frozen=True)
@@ -341,7 +397,7 @@ def solve_svm(
         intercept=intercept,
         scores=s - f,
         objective=0.5 * float((s + f) @ b),
-        gap=duality_gap(y, U, b, f, intercept),
+        gap=box_gap(b, f, lower, upper, intercept),
         violation=state.violation,
         n_iter=state.n_iter,
         n_passes=kernel.n_passes,

@@ -23,10 +23,11 @@ from kernelquilt.core.svm.smo import (
     MAX_ITER,
     BoxDual,
     bias,
-    duality_gap,
+    box_gap,
     feasible_start,
-    may_move,
+    free_duals,
     signed_bounds,
+    tube_cost,
 )
 from kernelquilt.core.weights.inner import SVMPoint, diagonals
 
@@ -75,15 +76,19 @@ class WeightedSVM:
         Upper bounds of the duals.
     """
 
+    tube: Floats | None = None
+
     def __init__(self, K: Numbers, y: Floats, t: Floats, U: Floats) -> None:
+        y, U = np.atleast_2d(y), np.atleast_2d(U)
+        used = np.broadcast_to(t, U.shape)[U > 0]
+        self._hold(K, y * t, *signed_bounds(y, U), float(used.mean()) if len(used) else 1.0)
+
+    def _hold(self, K: Numbers, s: Floats, lower: Floats, upper: Floats, scale: float) -> None:
+        """Keep kernels, the dual problems of shape (L, n), and the size of what is learned."""
         self.K = K
-        self.y = np.atleast_2d(y)
-        self.s = self.y * t
-        self.U = np.atleast_2d(U)
-        self.lower, self.upper = signed_bounds(self.y, self.U)
+        self.s, self.lower, self.upper = s, lower, upper
+        self.scale = scale
         self.diag = diagonals(K)
-        used = np.broadcast_to(t, self.U.shape)[self.U > 0]
-        self.margin_scale = float(used.mean()) if len(used) else 1.0
         self.work = Work()
         self._buffer = np.empty(K.shape[1:]) if len(K) > 1 or K.dtype != np.float64 else None
         self._kernel: CombinedKernel | None = None
@@ -121,21 +126,21 @@ class WeightedSVM:
         """Return the generalised Hessian of J at the point solved last, shape (M, M)."""
         total = np.zeros((len(self.K), len(self.K)))
         for row, b in enumerate(point.b):
-            up, down = may_move(b, self.lower[row], self.upper[row])
-            free = np.flatnonzero(up & down)
+            free = np.flatnonzero(free_duals(b, self.lower[row], self.upper[row], self.tube))
             if len(free) > 1 and self._kernel is not None:
                 total += response(self._kernel.block(free), point.products[row][:, free].T)
         return total
 
     def _solve_one(self, kernel: CombinedKernel, row: int, b: Floats, f: Floats, tol: float) -> int:
         """Solve one problem in place to a small enough gap; return the SMO iterations it took."""
-        y, U, lower, upper = (a[row] for a in (self.y, self.U, self.lower, self.upper))
-        state = BoxDual(kernel, lower, upper, b, f)
-        kkt_tol = INNER_SHARE * tol * self.margin_scale
+        lower, upper, tube = self.lower[row], self.upper[row], self.tube
+        state = BoxDual(kernel, lower, upper, b, f, tube)
+        kkt_tol = INNER_SHARE * tol * self.scale
         for _ in range(5):
             state.solve(kkt_tol, MAX_ITER)
-            gap = duality_gap(y, U, b, f, bias(b, f, lower, upper))
-            if gap <= INNER_SHARE * tol * (abs(0.5 * float((self.s[row] + f) @ b)) + gap):
+            gap = box_gap(b, f, lower, upper, bias(b, f, lower, upper, tube), tube)
+            dual = 0.5 * float((self.s[row] + f) @ b) - tube_cost(b, tube)
+            if gap <= INNER_SHARE * tol * (abs(dual) + gap):
                 break
             kkt_tol *= 0.1
         return state.n_iter
@@ -173,11 +178,12 @@ class WeightedSVM:
         """Measure both objectives at b."""
         q = np.einsum("lmn,ln->m", products, b)
         f = self.s - weights @ products
-        linear = float(np.sum(self.s * b))
+        linear = float(np.sum(self.s * b)) - tube_cost(b, self.tube)
         dual = linear - 0.5 * float(weights @ q)
         intercept = np.empty(len(b))
         gap = 0.0
         for row in range(len(b)):
-            intercept[row] = bias(b[row], f[row], self.lower[row], self.upper[row])
-            gap += duality_gap(self.y[row], self.U[row], b[row], f[row], intercept[row])
+            dual_problem = b[row], f[row], self.lower[row], self.upper[row]
+            intercept[row] = bias(*dual_problem, self.tube)
+            gap += box_gap(*dual_problem, float(intercept[row]), self.tube)
         return SVMPoint(weights, b, products, q, linear, intercept, dual, dual + gap)

@@ -61,7 +61,8 @@ from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.mkl.absent.max_min import max_min_margin
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import BinaryProblem, gathered
+from kernelquilt.mkl.fitting import gathered
+from kernelquilt.mkl.multiclass import BinaryProblem
 
 FORMULATIONS = {"exact", "shared_coef", "max_min"}
 
@@ -119,7 +120,7 @@ def solve_convex_absent_mkl(
         svm = WeightedSVM.with_margins(K, y, np.where(observed.any(axis=1), C, 0.0))
         options = Options(tol, max_iter, Start(weights, dual_coef), on_step)
         solution = newton(svm, polytope, options)
-        return replace(solution, simplex_weights=_simplex_weights(polytope, solution))
+        return replace(solution, simplex_weights=simplex_weights(polytope, solution))
     if len(used) < len(y):
         K = np.ascontiguousarray(K[:, used][:, :, used])
     polytope = Polytope(patterns, can_vanish=False)
@@ -130,7 +131,7 @@ def solve_convex_absent_mkl(
     return _solve_shared_coef(K, y, C, used, observed, seen, polytope, options)
 
 
-def _simplex_weights(polytope: Polytope, solution: Solution) -> Floats:
+def simplex_weights(polytope: Polytope, solution: Solution) -> Floats:
     """Return the gamma of Eq. (28) that belongs to the weights."""
     assert solution.slopes is not None
     gamma = solution.weights * (polytope.A.T @ polytope.multipliers(solution.slopes))
@@ -156,7 +157,7 @@ def _solve_shared_coef(
     alpha = svm.coefficients(inner.weights, inner.dual_coef)
     coef[np.ix_(allowed, used)] = seen[np.ix_(used, allowed)].T * alpha
     gamma = np.zeros(len(allowed))
-    gamma[allowed] = _simplex_weights(Polytope(polytope.A[:, allowed]), inner)
+    gamma[allowed] = simplex_weights(Polytope(polytope.A[:, allowed]), inner)
     return replace(
         inner,
         weights=allowed.astype(np.float64),

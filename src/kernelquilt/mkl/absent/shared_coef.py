@@ -28,7 +28,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.smo import bias, duality_gap, may_move, signed_bounds, solve_svm
+from kernelquilt.core.svm.smo import bias, box_gap, free_duals, signed_bounds, solve_svm
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, response
 from kernelquilt.core.weights.inner import SVMPoint, diagonals
 
@@ -83,7 +83,7 @@ class SharedCoefSVM:
         dual = linear - 0.5 * float(weights @ q)
         f = self.y - self._gram @ b
         intercept = bias(b, f, self.lower, self.upper)
-        primal = dual + duality_gap(self.y, self.U, b, f, intercept)
+        primal = dual + box_gap(b, f, self.lower, self.upper, intercept)
         self.work += Work(n_passes=2.0)
         return SVMPoint(
             weights, b[None], products[None], q, linear, np.array([intercept]), dual, primal
@@ -96,8 +96,7 @@ class SharedCoefSVM:
         :math:`\operatorname{diag}(q / d) - v'M^{-1}v`; the free duals add to that.
         """
         X = solve_triangular(self._factor, point.products[0].T, lower=True, check_finite=False)
-        up, down = may_move(point.b[0], self.lower, self.upper)
-        free = np.flatnonzero(up & down)
+        free = np.flatnonzero(free_duals(point.b[0], self.lower, self.upper))
         fixed = np.diag(point.q / point.weights) - X.T @ X
         return fixed + response(self._gram[np.ix_(free, free)], self._Z[:, free].T @ X)
 

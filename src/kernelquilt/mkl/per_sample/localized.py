@@ -53,7 +53,8 @@ from kernelquilt.core.weights.inner import clearly_negative
 from kernelquilt.data.validation import check_dense
 from kernelquilt.kernels.inputs import KernelInput, Samples, without_view
 from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.multiclass import BinaryProblem, Prepared, gathered
+from kernelquilt.mkl.fitting import gathered
+from kernelquilt.mkl.multiclass import BinaryProblem, Prepared
 from kernelquilt.mkl.per_sample.gate_descent import descend_gates, random_starts
 from kernelquilt.mkl.per_sample.gate_inputs import GateInputs, KernelFeatures, ViewFeatures
 from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM, gate_scores

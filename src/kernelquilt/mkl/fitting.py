@@ -1,0 +1,96 @@
+"""What happens around a solver, for classifiers and regressors alike: options, results, scores."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelquilt._messages import print_progress, quoted, warn_user
+from kernelquilt._typing import Floats
+from kernelquilt.core.solution import TINY, Options, Solution, Start, Step, Work
+from kernelquilt.data.labels import without_negligible
+
+LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
+
+
+def solver_options(model: Any, start: Start, number: int = 0, n_problems: int = 1) -> Options:
+    """Return what a model asks of the solver of one of its problems."""
+    return Options(model.tol, solve_cap(model), start, _reporter(model, number, n_problems))
+
+
+def solve_cap(model: Any) -> int:
+    """Return the cap on the solves of each problem."""
+    # an attribute max_iter that is no parameter is more than scikit-learn's checks can take
+    return int(model.get_params(deep=False).get("max_iter", sys.maxsize))
+
+
+def _reporter(model: Any, number: int, n_problems: int) -> Callable[[Step], None] | None:
+    if not model.verbose:
+        return None
+    name = type(model).__name__ + (f" {number + 1}/{n_problems}" if n_problems > 1 else "")
+
+    def report(step: Step) -> None:
+        relative = step.gap / max(abs(step.objective), TINY)
+        print_progress(name, f"solve {step.n_solves}", step.objective, "relative gap", relative)
+
+    return report
+
+
+def store_solutions(model: Any, solutions: list[Solution]) -> None:
+    """Keep solutions, one of each problem, as attributes of a model."""
+    model.dual_coef_ = np.vstack([solution.dual_coef for solution in solutions])
+    model.intercept_ = np.concatenate([np.ravel(solution.intercept) for solution in solutions])
+    model.n_support_ = np.count_nonzero(model.dual_coef_, axis=1)
+    model.weights_ = gathered(solutions, "weights")
+    if len(model.intercept_) > len(solutions):
+        model.weights_ = np.tile(model.weights_, (len(model.intercept_), 1))
+    model.objective_ = gathered(solutions, "objective")
+    model.duality_gap_ = gathered(solutions, "duality_gap")
+    model.n_iter_ = max(solution.n_iter for solution in solutions)
+    work = sum((solution.work for solution in solutions), Work())
+    model.n_solves_, model.n_smo_iter_ = work.n_solves, work.n_smo_iter
+    model.n_passes_ = work.n_passes
+    model.history_ = [solution.history for solution in solutions]
+
+
+def gathered(solutions: Sequence[Solution], name: str) -> Any:
+    """Return an attribute of solutions, stacked along a first axis unless there is only one."""
+    values = np.array([getattr(solution, name) for solution in solutions])
+    return values[0] if len(solutions) == 1 else values
+
+
+def warn_if_indefinite(model: Any, solutions: list[Solution]) -> None:
+    """Say so where the duals prove that a kernel is not positive semi-definite."""
+    proved = np.zeros(len(model.kernel_names_), dtype=np.bool_)
+    for solution in solutions:
+        proved |= solution.indefinite
+    names = [name for name, bad in zip(model.kernel_names_, proved, strict=True) if bad]
+    if names:
+        warn_user(
+            f"not positive semi-definite, so that the duality gap certifies nothing: "
+            f"{quoted(names)}; see KernelStack.check_psd, and choose another kernel or "
+            "clip its negative eigenvalues"
+        )
+
+
+def weighted_scores(model: Any, rows: Any) -> Floats:
+    """Return the scores of samples by all problems of a model, shape (n_rows, n_problems)."""
+    weights = np.atleast_2d(model.weights_)
+    needed = np.asarray(weights.any(axis=0))
+    scores = np.tile(model.intercept_, (len(rows), 1))
+    kernels = model.input_.kernels(rows, needed)
+    for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
+        scores += (kernel @ model.dual_coef_.T) * weights[:, m]
+    return scores
+
+
+def moderate(weight: Floats) -> Floats:
+    """Return sample weights, zero where negligible, after checking that penalties can be made."""
+    largest = float(weight.max())
+    if not 1.0 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample weights multiply the penalty, and the largest of {len(weight)} is {largest:g};"
+            " divide them by their mean, so that the penalty means what it does without weights"
+        )
+    return without_negligible(weight)

@@ -1,0 +1,1 @@
+"""Support vector regression on learned kernel weights."""

@@ -1,0 +1,222 @@
+"""What the kernel regressors share: from data to kernels to one problem, and back.
+
+A subclass says over which kernel weights the problem is solved (`_weight_set`).
+"""
+
+from abc import ABC, abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from kernelquilt._messages import unchanged_on_error, warn_user
+from kernelquilt._typing import Bools, Floats, Numbers
+from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
+from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
+from kernelquilt.data.validation import check_alignment
+from kernelquilt.kernels.inputs import (
+    KernelInput,
+    check_gram_memory,
+    check_samples,
+    fit_input,
+    input_tags,
+)
+from kernelquilt.mkl.fitting import (
+    moderate,
+    solve_cap,
+    solver_options,
+    store_solutions,
+    warn_if_indefinite,
+    weighted_scores,
+)
+from kernelquilt.mkl.regression.solver import solve_mkl_regression
+
+
+class PreparedTargets(NamedTuple):
+    """Training data after everything that does not depend on the parameters of the solver.
+
+    Attributes
+    ----------
+    input : KernelInput
+        What a regressor holds of the samples.
+    K : ndarray of shape (M, n, n)
+        Kernels, zero where absent.
+    y : ndarray of shape (n,)
+        Targets.
+    weight : ndarray of shape (n,)
+        Factors on the penalty, 0 for samples without any view.
+    """
+
+    input: KernelInput
+    K: Numbers
+    y: Floats
+    weight: Floats
+
+    @property
+    def observed(self) -> Bools:
+        """Which samples have which kernel, (n, M)."""
+        return self.input.observed
+
+    @property
+    def allowed(self) -> Bools:
+        """Kernels that at least one sample that takes part has, shape (M,)."""
+        return np.asarray(self.observed[self.weight > 0].any(axis=0))
+
+
+class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
+    """Base of the regressors that learn from a stack of kernels."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [Interval(Real, 0, np.inf, closed="neither")],
+        "epsilon": [Interval(Real, 0, np.inf, closed="left")],
+        "kernels": "no_validation",
+        "views": "no_validation",
+        "tol": [Interval(Real, 0, np.inf, closed="neither")],
+        "verbose": ["verbose"],
+    }
+    _learned_weights_constraints: ClassVar[dict[str, Any]] = {
+        **_parameter_constraints,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    input_: KernelInput
+    _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
+    # what the kernels depend on, and a path of solves cannot vary
+    _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
+
+    @abstractmethod
+    def _weight_set(self, data: PreparedTargets) -> Any:
+        """Return where the kernel weights may lie, or the weights (M,) themselves."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the regressor.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
+            Training samples. Absent views are rows of NaN, or not observed in the container.
+        y : array-like of shape (n,)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Factors on the penalty of each sample.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+        """
+        self._validate_params()
+        with unchanged_on_error(self), single_threaded_blas():
+            data = self._prepare(X, y, sample_weight)
+            self._take(data)
+            self._solve_and_store(data)
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedTargets:
+        """Check the data and compute the kernels."""
+        data = check_samples(self, X)
+        y, weight = check_targets(self, data, y, sample_weight, as_numbers)
+        weight = moderate(weight)
+        check_gram_memory(self, data, lambda _: 2.0)
+        held = fit_input(self, data, weight)
+        K, observed = held.training_gram(data)
+        weight = weights_of_seen(weight, observed)
+        if not weight.any():
+            raise ValueError(
+                f"{type(self).__name__} needs samples with an observed view and positive weight; "
+                f"none of {len(weight)} samples is one"
+            )
+        return PreparedTargets(held, K, y, weight)
+
+    def _take(self, data: PreparedTargets) -> None:
+        """Keep what prediction needs of the training data."""
+        data.input.describe(self)
+
+    def _solve_and_store(
+        self, data: PreparedTargets, starts: list[Start] | None = None
+    ) -> list[Solution]:
+        """Solve the problem from its start, and return the solution as the only one of a list."""
+        _warn_if_trivial(self, data)
+        start = Start() if starts is None else starts[0]
+        solution = self._solve(data, solver_options(self, start))
+        self._store(solution)
+        return [solution]
+
+    def _solve(self, data: PreparedTargets, options: Options) -> Solution:
+        """Solve the problem; must not change the estimator."""
+        return solve_mkl_regression(
+            data.K,
+            data.y,
+            self._weight_set(data),
+            C=self.C * data.weight,
+            epsilon=self.epsilon,
+            **options.keywords("weights", "dual_coef"),
+        )
+
+    def _store(self, solution: Solution) -> None:
+        store_solutions(self, [solution])
+        self.converged_ = solution.converged
+        warn_if_indefinite(self, [solution])
+        warn_unless_converged(type(self).__name__, [solution], solve_cap(self))
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predictions for samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            Samples in the form of the training samples; a stack has the same kernels, either
+            sliced from the training stack or with the training samples as its columns.
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+            A sample without any observed view gets the intercept.
+        """
+        check_is_fitted(self, "dual_coef_")
+        rows = self.input_.rows(self, X)
+        with single_threaded_blas():
+            parts = self.input_.parts(rows, self.dual_coef_.shape[-1])
+            return np.concatenate([self._scores(part) for part in parts])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the R^2 of predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
+            As in `predict`.
+        y : array-like of shape (n_rows,)
+            True targets; refused if their index has the samples of X in another order.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        score : float
+            Share of the variance of the targets that is explained.
+        """
+        check_alignment(X, y, "y")
+        return float(super().score(X, y, sample_weight))
+
+    def _scores(self, rows: Any) -> Floats:
+        """Return the predictions for some samples, shape (n_rows,)."""
+        return weighted_scores(self, rows)[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        return input_tags(self, super().__sklearn_tags__())
+
+
+def _warn_if_trivial(model: BaseMKLRegressor, data: PreparedTargets) -> None:
+    """Say so where a constant is within epsilon of all targets, which nothing can improve."""
+    used = data.y[data.weight > 0]
+    half = 0.5 * float(np.ptp(used))
+    if len(used) > 1 and half <= model.epsilon:
+        warn_user(
+            f"the targets of {len(used)} samples are all between {used.min():g} and "
+            f"{used.max():g}, within epsilon={model.epsilon:g} of their middle, which is what "
+            f"{type(model).__name__} predicts for every sample; choose an epsilon below {half:g}"
+        )

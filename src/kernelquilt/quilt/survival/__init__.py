@@ -1,0 +1,1 @@
+"""Survival: a quilt that learns the risk of events from times some of which are censored."""
