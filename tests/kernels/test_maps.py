@@ -253,7 +253,7 @@ class TestConcatenate:
         assert len(names) == ekm.transform(views).shape[1]
         assert names == [
             f"{name}__{number}"
-            for name in ("a__linear", "a__cosine", "b__linear")
+            for name in ("a__linear", "a__cosine", "b")
             for number in range(2)
         ]
 

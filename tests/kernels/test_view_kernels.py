@@ -259,8 +259,12 @@ class TestViewKernels:
         ],
     )
     def test_names(self, kernels, names):
-        model = ViewKernels(kernels).fit({"mri": np.eye(3)})
-        assert model.kernel_names_ == tuple(f"mri__{name}" for name in names)
+        several = [*(kernels if isinstance(kernels, list) else [kernels]), "linear"]
+        model = ViewKernels({"mri": several, "age": kernels}).fit(
+            {"mri": np.eye(3), "age": np.eye(3)}
+        )
+        of_age = ["age"] if len(names) == 1 else [f"age__{name}" for name in names]
+        assert model.kernel_names_ == (*(f"mri__{name}" for name in [*names, "linear"]), *of_age)
 
     def test_noise_kernel_is_the_same_for_training_and_new_samples(self):
         X, model = {"a": np.eye(3)}, ViewKernels(RBF() + WhiteKernel())
