@@ -281,9 +281,9 @@ class TestViewKernels:
             ([], "empty for views 'mri', 'rna'"),
             ({"mri": "rbf"}, "not given for views 'rna'"),
             ({"mri": "rbf", "rna": "rbf", "pet": "rbf"}, "unknown views 'pet'"),
-            ("chi2", "'mri__chi2' could not be computed.*[Nn]egative"),
-            (lambda A, B: A[:, :1], r"'mri__lambda' must return shape \(10, 10\).*\(10, 1\)"),
-            (lambda A, B: np.full((len(A), len(B)), nan), "'mri__lambda' has 100 entries.*10 of"),
+            ("chi2", "'mri' could not be computed.*[Nn]egative"),
+            (lambda A, B: A[:, :1], r"'mri' must return shape \(10, 10\).*\(10, 1\)"),
+            (lambda A, B: np.full((len(A), len(B)), nan), "'mri' has 100 entries.*10 of"),
         ],
     )
     def test_wrong_kernels(self, kernels, message):
