@@ -295,9 +295,7 @@ class TestBadInput:
 
     def test_a_model_that_needs_all_views(self):
         views = kq.as_views(self.X, VIEWS)
-        with pytest.raises(
-            ValueError, match=r"Complete cannot be asked .*without their views"
-        ):
+        with pytest.raises(ValueError, match=r"Complete cannot be asked .*without their views"):
             view_contributions(Complete().fit(views, self.y), views)
 
     def test_other_views_than_in_training(self):

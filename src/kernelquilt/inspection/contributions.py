@@ -212,7 +212,7 @@ class Asked(NamedTuple):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def about(self, rows: Indices, kept: Bools) -> Floats:
+    def about(self, rows: Indices, kept: Bools) -> Array:
         """Return the outputs (P,) or (P, n_outputs) for samples (P,) with the views kept (P, V)."""
         size = int(np.clip(CELLS // self.samples.n_cells, FEWEST, MOST))
         # models do things once for all samples with the same views
@@ -229,8 +229,8 @@ class Asked(NamedTuple):
         outputs[order] = found
         return outputs
 
-    def _block(self, rows: Indices, kept: Bools) -> Floats:
-        return np.asarray(self.response.of(self.samples.subset(rows, kept)), dtype=np.float64)
+    def _block(self, rows: Indices, kept: Bools) -> Array:
+        return np.asarray(self.response.of(self.samples.subset(rows, kept)))
 
 
 def _chunks(observed: Bools, method: str, n_permutations: int) -> Iterator[Indices]:

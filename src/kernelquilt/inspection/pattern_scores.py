@@ -1,7 +1,7 @@
 """How good a model is on samples that have the same views, or as many."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,24 +81,42 @@ def score_by_pattern(model: Any, X: Any, y: Any, *, scoring: Any = None) -> Patt
     check_alignment(X, y, "y")
     samples, y = samples_of(model, X), np.asarray(y)
     score = scores_of(model, samples, y, samples.observed, scoring)
-    patterns, group, counts = np.unique(
-        samples.observed, axis=0, return_inverse=True, return_counts=True
-    )
-    # of patterns as frequent the more complete one first
-    order = np.lexsort((-patterns.sum(axis=1), -counts))
+    patterns, counts, group = patterns_of(samples.observed)
     numbers = samples.observed.sum(axis=1)
     n_views, n_views_counts = np.unique(numbers, return_counts=True)
     return PatternScores(
         samples.names,
-        patterns[order],
-        counts[order],
-        np.array([_score(score, group.reshape(-1) == g) for g in order]),
+        patterns,
+        counts,
+        np.array([_score(score, group == g) for g in range(len(patterns))]),
         n_views,
         n_views_counts,
         np.array([_score(score, numbers == number) for number in n_views]),
         score(np.arange(len(y))),
         name_of(model, scoring),
     )
+
+
+def patterns_of(observed: Bools) -> tuple[Bools, Indices, Indices]:
+    """Return patterns of presence, how many samples have them, and which one each sample has.
+
+    Shapes (n_patterns, V), (n_patterns,) and (n,), the most frequent pattern first; of patterns as
+    frequent the one with the first views.
+    """
+    patterns, group, counts = np.unique(observed, axis=0, return_inverse=True, return_counts=True)
+    order = np.lexsort((*~patterns.T[::-1], -counts))
+    return patterns[order], counts[order], np.argsort(order)[group.reshape(-1)]
+
+
+def pattern_name(names: Sequence[str], pattern: Bools) -> str:
+    """Return what a pattern (V,) is called: by its views, or by those it lacks if fewer."""
+    own, lacking = (
+        [name for name, has in zip(names, pattern, strict=True) if has == wanted]
+        for wanted in (True, False)
+    )
+    if not own or not lacking:
+        return "all views" if own else "no view"
+    return f"without {' + '.join(lacking)}" if len(lacking) < len(own) else " + ".join(own)
 
 
 def _score(score: Callable[[Indices], float], members: Bools) -> float:

@@ -202,14 +202,14 @@ def _log_odds(proba: Floats) -> Floats:
     return np.asarray(logs[:, -1] - logs[:, 0])
 
 
-def response_without_views(model: Any, samples: Cohort, response: Response) -> Floats:
+def response_without_views(model: Any, samples: Cohort, response: Response) -> Array:
     """Return what a model says of a sample without any view, shape () or (n_outputs,)."""
     first = np.zeros(1, dtype=np.intp)
     nothing = samples.subset(first, np.zeros((1, len(samples.names)), dtype=np.bool_))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            return np.asarray(response.of(nothing)[0], dtype=np.float64)
+            return np.asarray(response.of(nothing)[0])
     except (ValueError, TypeError) as error:
         text = str(error).partition("\n")[0]
         raise ValueError(
