@@ -36,7 +36,7 @@ localized = models["localized"]
 gates = localized.gates(X[test])
 figure, ax = plt.subplots(figsize=(5, 3), layout="constrained")
 for kernel, column in zip(localized.kernel_names_, gates.T, strict=True):
-    ax.scatter(latitude[test, 0], column, s=6, label=kernel.split("__")[0])
+    ax.scatter(latitude[test, 0], column, s=6, label=kernel)
 ax.set_xlabel("latitude")
 ax.set_ylabel("gate")
 ax.legend()

@@ -24,7 +24,6 @@ from kernelquilt.experiments.running.runner import run_study
 from kernelquilt.experiments.running.store import Row, Store
 from kernelquilt.experiments.study import sources
 from kernelquilt.experiments.study.protocol import PROTOCOLS
-from kernelquilt.inspection import AbsenceCurveDisplay
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SMALL = replace(
@@ -621,25 +620,3 @@ class TestGroup:
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.count("\n") == 1
         assert done.stderr.startswith("Error: cannot read 'data.npz'")
-
-
-class TestAbsenceCurveDisplay:
-    scores = {"a": ([0.9, np.nan], [0.01, np.nan]), "b": ([0.9, 0.7], [0.01, 0.02])}  # noqa: RUF012
-
-    def test_plot(self):
-        from matplotlib.figure import Figure
-
-        ax = Figure().subplots()
-        display = AbsenceCurveDisplay([0, 0.5], self.scores, score_name="balanced accuracy")
-        assert display.plot(ax) is display
-        assert display.ax_ is ax
-        assert display.figure_ is ax.figure
-        np.testing.assert_allclose(display.lines_["b"].get_xydata(), [[0, 90], [50, 70]])
-        assert display.lines_["a"].get_color() != display.lines_["b"].get_color()
-        assert ax.get_ylabel() == "balanced accuracy (%)"
-        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-
-    def test_without_matplotlib(self, monkeypatch):
-        without(monkeypatch, "matplotlib")
-        with pytest.raises(ModuleNotFoundError, match=r"kernelquilt\[plot\]"):
-            AbsenceCurveDisplay([0, 0.5], self.scores).plot()

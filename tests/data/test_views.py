@@ -595,4 +595,4 @@ def test_views_named_by_numbers_are_found_by_numbers():
     scaled = ViewTransformer({0: StandardScaler()}).fit_transform(data)
     np.testing.assert_allclose(scaled["0"].mean(axis=0), 0.0, atol=1e-12)
     model = kq.mkl.UniformMKLClassifier(kernels={0: "linear", 1: "rbf"}).fit(data, y)
-    assert model.kernel_names_ == ("0__linear", "1__rbf")
+    assert model.kernel_names_ == ("0", "1")

@@ -252,9 +252,7 @@ class TestConcatenate:
         names = ekm.fit(views).get_feature_names_out().tolist()
         assert len(names) == ekm.transform(views).shape[1]
         assert names == [
-            f"{name}__{number}"
-            for name in ("a__linear", "a__cosine", "b__linear")
-            for number in range(2)
+            f"{name}__{number}" for name in ("a__linear", "a__cosine", "b") for number in range(2)
         ]
 
     def test_inner_products_are_the_sum_of_zero_filled_kernels(self, views):

@@ -259,8 +259,12 @@ class TestViewKernels:
         ],
     )
     def test_names(self, kernels, names):
-        model = ViewKernels(kernels).fit({"mri": np.eye(3)})
-        assert model.kernel_names_ == tuple(f"mri__{name}" for name in names)
+        several = [*(kernels if isinstance(kernels, list) else [kernels]), "linear"]
+        model = ViewKernels({"mri": several, "age": kernels}).fit(
+            {"mri": np.eye(3), "age": np.eye(3)}
+        )
+        of_age = ["age"] if len(names) == 1 else [f"age__{name}" for name in names]
+        assert model.kernel_names_ == (*(f"mri__{name}" for name in [*names, "linear"]), *of_age)
 
     def test_noise_kernel_is_the_same_for_training_and_new_samples(self):
         X, model = {"a": np.eye(3)}, ViewKernels(RBF() + WhiteKernel())
@@ -277,9 +281,9 @@ class TestViewKernels:
             ([], "empty for views 'mri', 'rna'"),
             ({"mri": "rbf"}, "not given for views 'rna'"),
             ({"mri": "rbf", "rna": "rbf", "pet": "rbf"}, "unknown views 'pet'"),
-            ("chi2", "'mri__chi2' could not be computed.*[Nn]egative"),
-            (lambda A, B: A[:, :1], r"'mri__lambda' must return shape \(10, 10\).*\(10, 1\)"),
-            (lambda A, B: np.full((len(A), len(B)), nan), "'mri__lambda' has 100 entries.*10 of"),
+            ("chi2", "'mri' could not be computed.*[Nn]egative"),
+            (lambda A, B: A[:, :1], r"'mri' must return shape \(10, 10\).*\(10, 1\)"),
+            (lambda A, B: np.full((len(A), len(B)), nan), "'mri' has 100 entries.*10 of"),
         ],
     )
     def test_wrong_kernels(self, kernels, message):

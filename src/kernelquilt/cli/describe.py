@@ -17,7 +17,8 @@ from kernelquilt.cli._common import (
 from kernelquilt.cli._data import data_options, load
 from kernelquilt.experiments.own_data.describe import Description
 from kernelquilt.experiments.own_data.describe import describe as describe_data
-from kernelquilt.experiments.own_data.patterns import plot_patterns
+from kernelquilt.inspection import ObservedPatternDisplay
+from kernelquilt.inspection.style import figure_of
 
 SHOWN_PATTERNS = 10
 
@@ -54,10 +55,16 @@ def describe(
     if figure is not None:
         check_png(figure)
         import matplotlib.figure  # noqa: F401
-    description = describe_data(load(data, label, views, index))
+    user_data = load(data, label, views, index)
+    description = describe_data(user_data)
     if figure is not None:
+        title = (
+            f"{description.name}: {description.n_complete} of {description.n_samples} samples "
+            "have every view"
+        )
         with writing(figure):
-            plot_patterns(description).savefig(figure, dpi=150)
+            display = ObservedPatternDisplay.from_views(user_data.views)
+            figure_of(display, title=title).savefig(figure, dpi=150)
     if as_json:
         print_json(description.to_dict())
         return

@@ -1,7 +1,8 @@
 """What a solver is told and what it returns, and the warnings when it had to stop early."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,14 @@ class Step:
         Duality gap, the best lower bound so far taken away from `objective`.
     n_solves : int
         Inner solves used up to here.
+    clock : float
+        Seconds of a clock when the step was made; differences count.
     """
 
     objective: float
     gap: float
     n_solves: int
+    clock: float = field(default_factory=perf_counter, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

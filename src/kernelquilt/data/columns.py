@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._messages import check_names, quoted, remedy, row_positions
-from kernelquilt._typing import Indices
+from kernelquilt._typing import Bools, Indices
 from kernelquilt.data.frames import is_frame, select_columns
 
 ViewColumns = Mapping[Any, Any] | str | None
@@ -74,6 +74,34 @@ def blocks_of_columns(X: Any, columns: Mapping[str, Indices]) -> dict[str, Any]:
         else:
             blocks[name] = X if np.array_equal(positions, whole) else X[:, positions]
     return blocks
+
+
+def without_columns(X: Any, columns: Mapping[str, Indices], observed: Bools) -> Any:
+    """Return 2-D data with missing cells where samples are to lack a view.
+
+    Parameters
+    ----------
+    X : ndarray or DataFrame of shape (n_samples, n_features)
+    columns : dict of str to ndarray of int
+        From `resolve_columns`.
+    observed : ndarray of bool of shape (n_samples, n_views)
+        False where the view is to be absent.
+
+    Returns
+    -------
+    X : object of the type of the input
+    """
+    absent = np.zeros(X.shape, dtype=np.bool_)
+    times_used = np.zeros(X.shape[1], dtype=int)
+    for positions, present in zip(columns.values(), observed.T, strict=True):
+        absent[:, positions] = ~present[:, None]
+        times_used[positions] += 1
+    if (times_used > 1).any():
+        raise ValueError(
+            f"{(times_used > 1).sum()} columns belong to several views, so that one of these "
+            "cannot be absent alone; use a MultiView"
+        )
+    return X.mask(absent) if is_frame(X) else np.where(absent, np.nan, X)
 
 
 def _named_in_view(frame: Any) -> Any:

@@ -10,7 +10,12 @@ from sklearn.utils import check_random_state
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.data.columns import ViewColumns, has_view_level, resolve_columns
+from kernelquilt.data.columns import (
+    ViewColumns,
+    has_view_level,
+    resolve_columns,
+    without_columns,
+)
 from kernelquilt.data.conversion import as_views, has_views
 from kernelquilt.data.frames import is_frame
 from kernelquilt.data.stack import KernelStack
@@ -94,7 +99,8 @@ def make_absent(
     if is_stack:
         return data._with_observed(observed)
     if two_dimensional:
-        return _with_nan(X, views, observed)
+        X = X if is_frame(X) else np.asarray(X)
+        return without_columns(X, resolve_columns(X, views), observed)
     return data.with_observed(observed)
 
 
@@ -198,18 +204,3 @@ def _kernel_levels(stack: KernelStack) -> list[Floats]:
     """Return the mean similarity of each sample (n,) up to a factor, kernel by kernel."""
     kernels = stack.training_kernels() if stack.square else stack.gram()
     return [np.nansum(kernel, axis=1, dtype=np.float64) for kernel in kernels]
-
-
-def _with_nan(X: Any, views: ViewColumns, observed: Bools) -> Any:
-    X = X if is_frame(X) else np.asarray(X)
-    absent = np.zeros(X.shape, dtype=np.bool_)
-    times_used = np.zeros(X.shape[1], dtype=int)
-    for columns, present in zip(resolve_columns(X, views).values(), observed.T, strict=True):
-        absent[:, columns] = ~present[:, None]
-        times_used[columns] += 1
-    if (times_used > 1).any():
-        raise ValueError(
-            f"{(times_used > 1).sum()} columns belong to several views, so that one of these "
-            "cannot be absent alone; use a MultiView"
-        )
-    return X.mask(absent) if is_frame(X) else np.where(absent, np.nan, X)

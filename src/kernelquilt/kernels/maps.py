@@ -99,7 +99,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
     >>> from kernelquilt.kernels.maps import EmpiricalKernelMap
     >>> X = np.arange(6.0).reshape(3, 2)
     >>> features = EmpiricalKernelMap(kernels="linear").fit_transform(X)
-    >>> bool(np.allclose(features["X__linear"] @ features["X__linear"].T, X @ X.T))
+    >>> bool(np.allclose(features["X"] @ features["X"].T, X @ X.T))
     True
     >>> EmpiricalKernelMap(kernels="linear", concatenate=True).fit_transform(X).shape
     (3, 2)
@@ -212,7 +212,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Returns
         -------
         names : ndarray of str of shape (n_features,)
-            Such as ``mri__gaussian_1__0``: view, kernel, number.
+            Such as ``mri__gaussian_1__0``: view, kernel (where the view has several), number.
         """
         check_is_fitted(self, "maps_")
         names = [

@@ -55,7 +55,8 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
     kernels_ : list of M fitted kernel functions
         In the order of `kernel_names_`.
     kernel_names_ : tuple of str
-        ``view__kernel``, such as ``mri__gaussian_0.25``.
+        ``view__kernel``, such as ``mri__gaussian_0.25``, or the name of the view where it has one
+        kernel.
     kernel_views_ : ndarray of int of shape (M,)
         The position of the view of each kernel.
     training_views_ : MultiView
@@ -72,7 +73,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
     >>> from kernelquilt.kernels.view_kernels import ViewKernels
     >>> X = {"mri": np.arange(8.0).reshape(4, 2), "age": np.array([[60.0], [71], [64], [80]])}
     >>> ViewKernels({"mri": gaussian_bank(2, 0.5, 2), "age": "linear"}).fit_transform(X).names
-    ('mri__gaussian_0.5', 'mri__gaussian_2', 'age__linear')
+    ('mri__gaussian_0.5', 'mri__gaussian_2', 'age')
     """
 
     def __init__(
@@ -127,7 +128,8 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         names: list[str] = []
         for view, present in zip(data.names, data.observed.T, strict=True):
             functions = [as_function(kernel) for kernel in chosen[view]]
-            names += [f"{view}__{name}" for name, _ in functions]
+            alone = len(functions) == 1
+            names += [view if alone else f"{view}__{name}" for name, _ in functions]
             kernels = [kernel for _, kernel in functions]
             if present.any():
                 weight = None if sample_weight is None else sample_weight[present]

@@ -5,7 +5,6 @@ import kernelquilt as kq
 from kernelquilt.experiments.own_data.compare import comparison_study
 from kernelquilt.experiments.own_data.describe import describe
 from kernelquilt.experiments.own_data.files import DataFileError, UserData, read_data
-from kernelquilt.experiments.own_data.patterns import plot_patterns
 from kernelquilt.experiments.study.protocol import ProtocolError
 
 pd = pytest.importorskip("pandas")
@@ -325,30 +324,6 @@ class TestDescribe:
         assert "fewer than 5 samples: 'z'" in text
         assert "view 'a': 1 of 3 columns are constant" in text
         assert "one view only" in describe(UserData("m", kq.MultiView([a]))).warnings[0]
-
-    def test_figure(self):
-        figure = plot_patterns(describe(self.data()))
-        counts, _, matrix, shares = figure.axes
-        assert [bar.get_height() for bar in counts.patches] == [30, 10]
-        assert [bar.get_width() for bar in shares.patches] == [100, 75]
-        assert [label.get_text() for label in matrix.get_yticklabels()] == ["a", "b"]
-        absent, present = (sorted(map(tuple, c.get_offsets())) for c in matrix.collections[-2:])
-        assert absent == [(1, 1)]
-        assert present == [(0, 0), (0, 1), (1, 0)]
-
-    def test_figure_with_names_that_look_like_formulas(self):
-        a, b, y = make_data()
-        views = kq.MultiView({r"$\frac$": a, "b$": b})
-        figure = plot_patterns(describe(UserData(r"a$\frac$b", views, y)))
-        figure.canvas.draw()
-
-    def test_figure_of_many_patterns(self):
-        rng = np.random.default_rng(0)
-        blocks = [np.where(rng.random((200, 1)) < 0.5, np.nan, 1.0) for _ in range(8)]
-        description = describe(UserData("mine", kq.MultiView(blocks)))
-        figure = plot_patterns(description)
-        assert len(figure.axes[0].patches) == 24
-        assert f"24 most frequent of {len(description.patterns)}" in figure.axes[2].get_xlabel()
 
 
 class TestComparisonStudy:

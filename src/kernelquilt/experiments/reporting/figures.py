@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.experiments.own_data.patterns import literal
 from kernelquilt.experiments.reporting.statistics import indistinct_groups, mean_interval
 from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Summary, shared
 from kernelquilt.experiments.reporting.table import plural
 from kernelquilt.experiments.reporting.words import axis_of, figure_of, with_unit
-from kernelquilt.inspection.style import COLOURS, MARKERS, line_style
+from kernelquilt.inspection.style import COLOURS, MARKERS, line_style, literal, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +95,7 @@ def _repetitions(summary: Summary) -> Iterator[StudyFigure]:
     axes.set_yticks(range(len(names)), [_label(name) for name in names])
     axes.set(xlim=np.clip(axes.get_xlim(), *_bounds(summary)), ylim=(-0.6, len(names) - 0.4))
     axes.set_xlabel(literal(_metric(summary)))
-    _plain(axes)
+    plain(axes)
     yield StudyFigure(
         "repetitions",
         figure,
@@ -139,7 +138,7 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
             # shares stay on a scale of shares, counts and weights may span decades
             spans_decades = scale == 1 and 0 < 10 * places[0] <= places[-1]
             _set_ticks(axes, places, width / n_columns - 0.7, log=spans_decades)
-            _plain(axes)
+            plain(axes)
         for axes in grid[: len(chosen) : n_columns]:
             axes.set_ylabel(literal(_metric(summary)))
         for axes in grid[len(chosen) - n_columns : len(chosen)]:
@@ -179,7 +178,7 @@ def _lines(summary: Summary) -> Iterator[StudyFigure]:
     axes.set_yticks(heights, [_label(line.label) for line in lines])
     axes.set(ylim=(heights[-1] - 0.6, 0.6), xlim=np.clip(axes.get_xlim(), *_bounds(summary)))
     axes.set_xlabel(literal(_metric(summary)))
-    _plain(axes)
+    plain(axes)
     _legend(figure, axes, 6.8)
     yield StudyFigure(
         "lines",
@@ -211,7 +210,7 @@ def _leads(summary: Summary) -> Iterator[StudyFigure]:
     axes.set_yticks(-np.arange(len(others)), [_label(others[m]) for m in order])
     axes.set_ylim(0.4 - len(others), 0.6)
     axes.set_xlabel(literal(f"{_metric(summary)}: {reference} ahead of the other"))
-    _plain(axes)
+    plain(axes)
     told = [f"{others[m]} {leads[m].mean():+.3g}" for m in order]
     yield StudyFigure(
         "leads",
@@ -375,7 +374,7 @@ def _paper_differences(summary: Summary) -> Iterator[StudyFigure]:
     axes.set_yticks(heights, [_label(summary.methods[m]) for m in rows])
     axes.set_ylim(heights[-1] - 0.6, 0.6)
     axes.set_xlabel(literal(f"{_metric(summary)}: ours minus the paper's"))
-    _plain(axes)
+    plain(axes)
     if told_apart:
         _legend(figure, axes, 6.8)
     told = [f"{summary.methods[m]} {x:+.3g}" for m, x in zip(rows, means, strict=True)]
@@ -417,8 +416,3 @@ def _bounds(summary: Summary) -> tuple[float, float]:
     """Return what the metric cannot be below and above, as shown."""
     figure = figure_of(summary.study.metric)
     return summary.study.scale * figure.low, summary.study.scale * figure.high
-
-
-def _plain(axes: "Axes") -> None:
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)

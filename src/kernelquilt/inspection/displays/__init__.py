@@ -1,0 +1,1 @@
+"""Figures of fitted models: what is computed, and how it is drawn."""
