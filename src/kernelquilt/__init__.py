@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kernelquilt.mkl import SimpleMKLClassifier as SimpleMKLClassifier
     from kernelquilt.mkl import mkl_path as mkl_path
     from kernelquilt.quilt import LateFusionClassifier as LateFusionClassifier
+    from kernelquilt.quilt import LateFusionRegressor as LateFusionRegressor
     from kernelquilt.quilt import QuiltClassifier as QuiltClassifier
     from kernelquilt.quilt import QuiltRegressor as QuiltRegressor
 
@@ -48,7 +49,7 @@ _NAMES = {
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
     "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier MKLSearchCV ObservedFractionMKLClassifier "
     "SimpleMKLClassifier mkl_path",
-    "quilt": "LateFusionClassifier QuiltClassifier QuiltRegressor",
+    "quilt": "LateFusionClassifier LateFusionRegressor QuiltClassifier QuiltRegressor",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _PACKAGES = (

@@ -3,29 +3,18 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Floats
-from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
-from kernelquilt.data.validation import check_alignment
-from kernelquilt.kernels.inputs import (
-    check_samples,
-    input_tags,
-    naming_indefinite,
-    prepare_samples,
-)
+from kernelquilt.kernels.inputs import Samples
 from kernelquilt.quilt.experts import check_experts, fit_experts
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
 from kernelquilt.quilt.members import cross_fitted, member_names, member_weights
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.ridge_regressor import BaseRidgeRegressor, determination
 from kernelquilt.quilt.stacking import solve_linear_members, solve_linear_stacking
-from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
 
 
-class QuiltRegressor(RegressorMixin, BaseEstimator):
+class QuiltRegressor(BaseRidgeRegressor):
     """The regressor to start with when views are absent: tuned by itself.
 
     `QuiltClassifier` with the squared loss throughout: kernel ridge regressions on completed
@@ -104,6 +93,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         *,
         views: Any = None,
         prepare: str | None = "auto",
+        n_landmarks: int = 300,
+        landmarks: str = "uniform",
         completion: Any = None,
         pattern: bool = False,
         experts: Any = "auto",
@@ -115,6 +106,8 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         self.kernels = kernels
         self.views = views
         self.prepare = prepare
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.completion = completion
         self.pattern = pattern
         self.experts = experts
@@ -123,91 +116,27 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "QuiltRegressor":
-        """Fit the regressor.
+    def _check_before(self, data: Samples) -> None:
+        check_experts(self.experts, data, classify=False)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
-            Training samples. Absent views are rows of NaN, or not observed in the container.
-        y : array-like of shape (n,)
-            Targets.
-        sample_weight : array-like of shape (n,), default=None
-            Weight of each sample in losses and means, of which only ratios count, as in
-            `QuiltClassifier`.
+    def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
+        fitted, part = fit_to_samples(self, data, targets)
+        loo = fitted.quilt.early_loo, fitted.quilt.late_loo
+        early, late = (
+            solve_linear_stacking(scores[:, :, 0], part.Y[:, 0], sample_weight=part.weight)
+            for scores in loo
+        )
+        store_attributes(self, fitted, early, late)
+        self.experts_ = fit_experts(self, fitted, data, part, classify=False)
+        outputs = self._outputs(loo, [expert.out_of_sample for expert in self.experts_])
+        if self.cross_fit:
+            rows = fitted.samples
+            outputs = cross_fitted(self, data[rows], y[rows], part, outputs)
+        self._join(outputs[:, :, 0], part)
 
-        Returns
-        -------
-        self : QuiltRegressor
-        """
-        self._validate_params()
-        with unchanged_on_error(self), single_threaded_blas():
-            data = check_samples(self, X)
-            check_experts(self.experts, data, classify=False)
-            y, weight = check_targets(self, data, y, sample_weight, as_numbers)
-            copies = weights_of_seen(weight, data.observed)
-            if np.count_nonzero(copies) < LEAST_SAMPLES:
-                raise ValueError(
-                    f"{type(self).__name__} needs at least {LEAST_SAMPLES} samples with a view and "
-                    f"positive weight, got n_samples={np.count_nonzero(copies)}"
-                )
-            copies = copies / copies.max()
-            Y, self.mean_, self.scale_ = _standardised(y, copies)
-            targets = Targets.of(Y[:, None], np.zeros(len(y), np.intp), copies)
-            data = prepare_samples(self, data, targets.copies)
-            with naming_indefinite(self, data):
-                fitted, part = fit_to_samples(self, data, targets)
-            loo = fitted.quilt.early_loo, fitted.quilt.late_loo
-            early, late = (
-                solve_linear_stacking(scores[:, :, 0], part.Y[:, 0], sample_weight=part.weight)
-                for scores in loo
-            )
-            store_attributes(self, fitted, early, late)
-            self.experts_ = fit_experts(self, fitted, data, part, classify=False)
-            outputs = self._outputs(loo, [expert.out_of_sample for expert in self.experts_])
-            if self.cross_fit:
-                rows = fitted.samples
-                outputs = cross_fitted(self, data[rows], y[rows], part, outputs)
-            self._join(outputs[:, :, 0], part)
-        return self
-
-    def predict(self, X: Any) -> Floats:
-        """Return the predictions for samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
-            Samples in the form of the training samples, as in `QuiltClassifier`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,)
-        """
-        check_is_fitted(self, "quilt_")
-        rows = self.input_.rows(self, X)
-        with single_threaded_blas():
-            parts = self.input_.parts(rows, self._fitted.entries_per_row)
-            found = [self._predict_part(part) for part in parts]
-        return self.mean_ + self.scale_ * np.concatenate(found)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R^2 of predictions.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
-            As in `predict`.
-        y : array-like of shape (n_rows,)
-            True targets; refused if their index has the samples of X in another order.
-        sample_weight : array-like of shape (n_rows,), optional
-
-        Returns
-        -------
-        score : float
-            Share of the variance of the targets that is explained.
-        """
-        check_alignment(X, y, "y")
-        return float(super().score(X, y, sample_weight))
+    @property
+    def _entries_per_row(self) -> int:
+        return self._fitted.entries_per_row
 
     def _join(self, outputs: Floats, part: Targets) -> None:
         """Learn the weights of the members from their out-of-sample predictions (K, n)."""
@@ -219,7 +148,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         )
         together = self.member_weights_ @ outputs
         self.member_scores_ = {
-            name: _determination(part.Y[:, 0], each, part.weight)
+            name: determination(part.Y[:, 0], each, part.weight)
             for name, each in zip([*self.member_names_, "all"], [*outputs, together], strict=True)
         }
         self.loo_score_ = self.member_scores_["all"]
@@ -237,25 +166,3 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         stackings = self.early_stacking_, self.late_stacking_
         kernels = [stacking.combine(each) for stacking, each in zip(stackings, scores, strict=True)]
         return np.array([*kernels, *others])
-
-    def __sklearn_tags__(self) -> Any:
-        return input_tags(self, super().__sklearn_tags__())
-
-
-def _standardised(y: Floats, weight: Floats) -> tuple[Floats, float, float]:
-    """Return targets (n,) with mean 0 and variance 1, what was subtracted and what divided by."""
-    # a power of two changes no digit, and squares of what is left neither overflow nor vanish
-    unit = np.ldexp(1.0, np.frexp(np.abs(y).max())[1] - 1)
-    values = y / unit
-    mean = np.average(values, weights=weight)
-    spread = np.sqrt(np.average(np.square(values - mean), weights=weight))
-    if spread <= 1e-12 * abs(mean):
-        spread = 1.0
-    return (values - mean) / spread, float(unit * mean), float(unit * spread)
-
-
-def _determination(y: Floats, found: Floats, weight: Floats) -> float:
-    """Return the weighted coefficient of determination of predictions (n,)."""
-    residual = weight @ np.square(y - found)
-    total = weight @ np.square(y - np.average(y, weights=weight))
-    return float(1.0 - residual / total) if total > 0 else 0.0

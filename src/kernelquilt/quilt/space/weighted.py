@@ -1,0 +1,86 @@
+"""Ridge regression on features of several kernels, at weights of the kernels that are learned."""
+
+from typing import Any
+
+import numpy as np
+
+from kernelquilt._typing import Floats
+from kernelquilt.core.solution import Options, Solution
+from kernelquilt.kernels.centring import mean_diagonal
+from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
+from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.space.transfer import Features
+from kernelquilt.quilt.weighted_ridge import WeightedFeatureRidge, WeightedRidge, solve_weights
+
+DEFAULT_PENALTY = 0.3
+
+
+def default_penalty(p: float, n_kernels: int, size: float = 1.0) -> float:
+    """Return a penalty for kernels whose mean diagonal is `size`."""
+    even = n_kernels ** (-1.0 / p) if p > 1.0 else 1.0
+    return DEFAULT_PENALTY * size * even
+
+
+class WeightedSums:
+    """Features of M kernels, weighted in more than one way.
+
+    Everything is solved by the samples or by the features, whichever are fewer.
+
+    Parameters
+    ----------
+    Z : Features of n samples
+    targets : Targets of n samples
+        With positive weights.
+    sums : Sums or None, default=None
+        Of all samples, if these are only some of them.
+    """
+
+    def __init__(self, Z: Features, targets: Targets, sums: Sums | None = None) -> None:
+        self.flat, self.targets = np.hstack(Z), targets
+        self.n_kernels = len(Z)
+        self.kernel_of = np.repeat(np.arange(len(Z)), [z.shape[1] for z in Z])
+        self.kernels: Any = None
+        self.sums = sums
+        if sums is None and len(self.flat) <= self.flat.shape[1]:
+            self.kernels = np.array([z @ z.T for z in Z])
+        elif sums is None:
+            self.sums = Sums.of(self.flat, targets.Y, targets.weight)
+
+    def mean_length(self, copies: Floats) -> float:
+        """Return the mean squared length of the features of a kernel."""
+        return mean_diagonal(np.square(self.flat).sum(axis=1) / self.n_kernels, copies)
+
+    def by_kernel(self, coef: Floats) -> list[Floats]:
+        """Cut coefficients (D, c) by kernel."""
+        return np.split(coef, np.flatnonzero(np.diff(self.kernel_of)) + 1)
+
+    def solve(
+        self,
+        p: float,
+        lam: float,
+        options: Options,
+        *,
+        newton_below: float,
+        outputs: slice = slice(None),
+    ) -> Solution:
+        """Learn the weights, as in :mod:`kernelquilt.quilt.lp_ridge`, for some of the outputs."""
+        if self.kernels is None:
+            assert self.sums is not None
+            sums = self.sums.of_outputs(outputs)
+            ridge: Any = WeightedFeatureRidge(sums, self.kernel_of, self.n_kernels, lam)
+        else:
+            Y = np.ascontiguousarray(self.targets.Y[:, outputs].T)
+            ridge = WeightedRidge(self.kernels, Y, lam, self.targets.weight)
+        everyone = np.ones(self.n_kernels, dtype=np.bool_)
+        return solve_weights(ridge, p, everyone, options, newton_below=newton_below)
+
+    def fit(self, weights: Floats) -> tuple[FeatureRidge, RidgeFit]:
+        """Fit the ridge at given weights (M,)."""
+        targets, factors = self.targets, weights[self.kernel_of]
+        options = {"sample_weight": targets.weight, "held_out": targets.held_out}
+        if self.kernels is None:
+            return fit_feature_ridge(
+                self.flat, targets.Y, sums=self.sums, factors=np.sqrt(factors), **options
+            )
+        kernel = np.tensordot(weights, self.kernels, axes=1)
+        return fit_ridge(kernel, targets.Y, **options).on_features(self.flat, factors)
