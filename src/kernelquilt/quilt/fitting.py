@@ -22,6 +22,7 @@ from kernelquilt.quilt.space.views import (
     fit_views,
     usable_views,
 )
+from kernelquilt.quilt.space.weighted import kernels_of
 from kernelquilt.quilt.stacking import StackingWeights
 
 POINTS = 3  # landmarks of all views together, for each landmark of a view
@@ -119,12 +120,14 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
     lengths = views.lengths(data, Z, observed)
     part = targets.part(samples)
     if estimator.completion is None:
-        transfer, completed = solve_transfer(Z, observed, n_jobs=estimator.n_jobs)
+        kernels = kernels_of(Z)
+        transfer, completed = solve_transfer(Z, observed, kernels=kernels, n_jobs=estimator.n_jobs)
         completion: Any = TransferCompletion(transfer)
     else:
         completion, completed = complete_grams(
             clone(estimator.completion), views.names, Z, observed
         )
+        kernels = kernels_of(completed)
     own = [
         np.where(present, length, _squares(z))
         for present, length, z in zip(observed.T, lengths, completed, strict=True)
@@ -136,6 +139,7 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
         part,
         names=views.names,
         completed=completed,
+        kernels=kernels,
         completion=completion,
         points=_points(len(samples), n_landmarks, rng),
         pattern=estimator.pattern,

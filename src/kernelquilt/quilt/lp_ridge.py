@@ -56,7 +56,12 @@ from kernelquilt.quilt.space.views import (
     check_feature_memory,
     fit_views,
 )
-from kernelquilt.quilt.space.weighted import DEFAULT_PENALTY, WeightedSums, default_penalty
+from kernelquilt.quilt.space.weighted import (
+    DEFAULT_PENALTY,
+    WeightedSums,
+    default_penalty,
+    kernels_of,
+)
 from kernelquilt.quilt.stacking import solve_softmax_stacking
 from kernelquilt.quilt.weighted_ridge import WeightedRidge, solve_weights
 
@@ -275,7 +280,8 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
             centred=False,
         )
         part = targets.part(samples)
-        weighted = WeightedSums([z[samples] for z in Z], part)
+        Z = [z[samples] for z in Z]
+        weighted = WeightedSums(Z, part, kernels_of(Z))
         fits = Parallel(self.n_jobs, prefer="threads")(
             delayed(self._fit_exponent)(float(p), weighted, part) for p in exponents
         )

@@ -203,6 +203,7 @@ def fit_quilt(
     *,
     names: tuple[str, ...],
     completed: Features,
+    kernels: Floats | None,
     completion: Any,
     points: Indices,
     pattern: bool = False,
@@ -222,6 +223,8 @@ def fit_quilt(
     names : tuple of M str
         Names of the kernels.
     completed : Features of n samples
+    kernels : ndarray of shape (M, n, n) or None
+        Products of the completed features, if there are fewer samples than features.
     completion : TransferCompletion or GramCompletion
         What has completed them.
     points : ndarray of int
@@ -241,11 +244,14 @@ def fit_quilt(
         delayed(_fit_ridge)(z[rows], targets.part(rows)) for z, rows in zip(Z, having, strict=True)
     ]
     exponents = EXPONENTS if M > 1 else EXPONENTS[:1]
-    sums = WeightedSums(completed, targets)
+    sums = WeightedSums(completed, targets, kernels)
     flat = sums.flat
     tasks += [delayed(_fit_weighted)(sums, p) for p in exponents]
     if M > 1:
-        D, median = _distances(flat, lengths, points, targets.copies)
+        chosen, own = flat[points], sums.lengths[points]
+        D = joint_distances(flat, lengths, chosen, own, sums.total_kernel(points))
+        among = D if len(points) == len(D) else _among(D[points])
+        median = pair_median(among, targets.copies[points])
         tasks += [delayed(_fit_joint)(D, rate / median, points, targets) for rate in RATES]
     done = Parallel(n_jobs, prefer="threads")(tasks)
     late, weighted, joint = done[:M], done[M : M + len(exponents)], done[M + len(exponents) :]
@@ -260,8 +266,7 @@ def fit_quilt(
     B = None
     if joint:
         (rate, ridge), loo = min(joint, key=lambda each: each[0][1].error)
-        chosen = flat[points]
-        B = Joint(rate, chosen, np.square(chosen).sum(axis=1), ridge)
+        B = Joint(rate, chosen, own, ridge)
         early_loo.append(loo)
     return Quilt(
         names,
@@ -275,7 +280,13 @@ def fit_quilt(
     )
 
 
-def joint_distances(flat: Floats, lengths: Floats, points: Floats, point_lengths: Floats) -> Floats:
+def joint_distances(
+    flat: Floats,
+    lengths: Floats,
+    points: Floats,
+    point_lengths: Floats,
+    products: Floats | None = None,
+) -> Floats:
     """Return squared distances (n_rows, n_points) of samples from landmarks in the span.
 
     Parameters
@@ -285,21 +296,13 @@ def joint_distances(flat: Floats, lengths: Floats, points: Floats, point_lengths
         Squared lengths of the samples, with what is outside of the span.
     points : ndarray of shape (n_points, D)
     point_lengths : ndarray of shape (n_points,)
+    products : ndarray of shape (n_rows, n_points), optional
+        ``flat @ points.T``, if it is known.
     """
-    D = flat @ points.T
-    D *= -2.0
+    D = (flat @ points.T if products is None else products) * -2.0
     D += lengths[:, None]
     D += point_lengths
     return np.maximum(D, 0.0, out=D)
-
-
-def _distances(
-    flat: Floats, lengths: Floats, points: Indices, copies: Floats
-) -> tuple[Floats, float]:
-    """Return distances of all samples from the landmarks, and their median among these."""
-    chosen = flat[points]
-    D = joint_distances(flat, lengths, chosen, np.square(chosen).sum(axis=1))
-    return D, pair_median(_among(D[points]), copies[points])
 
 
 def _among(D: Floats) -> Floats:

@@ -24,21 +24,23 @@ kernels, if all samples are landmarks.
 symbol                     name here
 =========================  =================================
 W_pl                       ``first[p][l]``
-sqrt(a_l) B_p, rows of l   ``second[p][l]``
+B_p                        ``second[p]``
 omega, R2                  ``weights[p, l]``, ``scores[p, l]``
+a_l                        ``shares[l]``
 =========================  =================================
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg.blas import dsymm
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.completion.linalg import inverse_of
 from kernelquilt.kernels.centring import mean_diagonal
 
 EPS = 0.1
@@ -47,20 +49,53 @@ SCORES = (0.001, 0.99)
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
 
 Features = list[Floats]  # of M views, (n_rows, D_p) each, zero where absent
-Maps = list[dict[int, Floats]]  # [p][l] of shape (D_l, D_p)
-PairSums = dict[tuple[int, int], tuple[Floats, Floats]]  # [p, l]: Z_l'Z_l and Z_l'Z_p over J
-ViewSums = dict[int, tuple[Floats, Floats]]  # [p]: Q'Q and Q'Z_p over the samples that have p
 
 
-class Training(NamedTuple):
-    """Training samples with fewer rows than features, from which maps are made when needed."""
+class PairMap(Protocol):
+    """What predicts the features of one view, from those of others."""
 
-    Z: Features
-    once: Features
-    observed: Bools
+    def of(self, Z: Features) -> Floats:
+        """Return predictions (n_rows, D_p) from the features of samples that have what it needs."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class ByFeatures:
+    """A map from features, the sum over views l of ``Z_l W_l``."""
+
+    maps: dict[int, Floats]
+
+    def of(self, Z: Features) -> Floats:
+        """Return predictions, as in `PairMap`."""
+        return np.asarray(sum(Z[l] @ W for l, W in self.maps.items()))
+
+
+@dataclass(frozen=True)
+class BySamples:
+    """A map from similarities with training samples, of which there are fewer than features.
+
+    Attributes
+    ----------
+    training : Features
+        Of all training samples.
+    rows : ndarray of int of shape (k,)
+        Those it was learned from.
+    shares : dict of int to float
+        Factors of the similarities, by view.
+    coef : ndarray of shape (k, D_p)
+    """
+
+    training: Features
+    rows: Indices
+    shares: dict[int, float]
+    coef: Floats
+
+    def of(self, Z: Features) -> Floats:
+        """Return predictions, as in `PairMap`."""
+        similar = sum(a * (Z[l] @ self.training[l][self.rows].T) for l, a in self.shares.items())
+        return np.asarray(similar @ self.coef)
+
+
+@dataclass(frozen=True)
 class Transfer:
     """How absent views are predicted.
 
@@ -68,30 +103,19 @@ class Transfer:
     ----------
     weights, scores : ndarrays of shape (M, M)
         omega, zero where l does not serve for p, and R2, nan there.
-    sizes : ndarray of shape (M,)
-        Mean squared lengths of the features of each view.
     means : list of M ndarrays of shape (D_p,)
         Mean features, for samples that nothing serves.
-    shares : ndarray of shape (M, M)
-        a_l of view p in row p, zero if nothing serves for p.
-    ridges : ndarray of shape (M,)
-        eps_p of (2).
-    first, second : Maps
-        What features of l are multiplied by in (1) and (2) to get those of p. Where there are fewer
-        samples than features, they are made when they are needed first.
-    training : Training or None
-        To make them of.
+    first : list of M dicts of int to PairMap
+        (1), by view p and l.
+    second : list of M PairMap or None
+        (2), by view p.
     """
 
     weights: Floats
     scores: Floats
-    sizes: Floats
     means: list[Floats]
-    shares: Floats
-    ridges: Floats
-    first: Maps = field(repr=False)
-    second: Maps = field(repr=False)
-    training: Training | None = field(repr=False)
+    first: list[dict[int, PairMap]]
+    second: list[PairMap | None]
 
     def complete(self, Z: Features, observed: Bools) -> Features:
         """Return the features of all views.
@@ -120,38 +144,23 @@ class Transfer:
         if len(rows) == 0:
             return Z[p]
         found = _Mean(self.means[p], len(rows))
-        for l in np.flatnonzero(self.weights[p]).tolist():
+        for l, each in self.first[p].items():
             having = observed[rows, l]
             if having.any():
-                found.add(having, self.weights[p, l], Z[l][rows[having]] @ self._first(p, l))
+                found.add(having, self.weights[p, l], each.of(_only(Z, [l], rows[having])))
         return _with_rows(Z[p], rows, found.value())
 
     def _again(self, once: Features, rows: Indices, p: int) -> Floats:
-        others = np.flatnonzero(self.shares[p]).tolist()
-        if len(rows) == 0 or not others:
+        each = self.second[p]
+        if len(rows) == 0 or each is None:
             return once[p]
-        maps = self._second(p)
-        return _with_rows(once[p], rows, sum(once[l][rows] @ maps[l] for l in others))
+        others = [l for l in range(len(once)) if l != p]
+        return _with_rows(once[p], rows, each.of(_only(once, others, rows)))
 
-    def _first(self, p: int, l: int) -> Floats:
-        if l not in self.first[p] and self.training is not None:
-            Z, _, observed = self.training
-            J = np.flatnonzero(observed[:, p] & observed[:, l])
-            known = Z[l][J]
-            solved = _BySamples(known, Z[p][J], EPS * self.sizes[l])
-            self.first[p][l] = known.T @ solved.coef
-        return self.first[p][l]
 
-    def _second(self, p: int) -> dict[int, Floats]:
-        if not self.second[p] and self.training is not None:
-            Z, once, observed = self.training
-            own, shares = np.flatnonzero(observed[:, p]), self.shares[p]
-            others = np.flatnonzero(shares).tolist()
-            Q = sum(shares[l] * (once[l][own] @ once[l][own].T) for l in others)
-            Q[np.diag_indices(len(own))] += self.ridges[p]
-            coef = inverse_of(Q) @ Z[p][own]
-            self.second[p] = {l: shares[l] * (once[l][own].T @ coef) for l in others}
-        return self.second[p]
+def _only(Z: Features, views: list[int], rows: Indices) -> Any:
+    """Return the features of some views of some rows, by view."""
+    return {l: Z[l][rows] for l in views}
 
 
 class _Mean:
@@ -178,53 +187,12 @@ def _with_rows(Z: Floats, rows: Indices, values: Floats) -> Floats:
     return filled
 
 
-class _BySamples:
-    """Ridge regression of `wanted` (n, k) on `known` (n, D), solved by the samples."""
-
-    def __init__(self, known: Floats, wanted: Floats, eps: float) -> None:
-        A = known @ known.T
-        A[np.diag_indices(len(A))] += eps
-        inverse = inverse_of(A)
-        self.known = known
-        self.coef = inverse @ wanted
-        self.left_out = self.coef / inverse.diagonal()[:, None]
-
-    def predicted(self, rows: Floats, columns: slice) -> Floats:
-        return np.asarray((rows @ self.known.T) @ self.coef[:, columns])
-
-    def map(self, columns: slice) -> None:
-        """Return nothing: the map is made when it is needed."""
-
-
-class _ByFeatures:
-    """The same solved by the features, from sums over all samples of which `known` are some."""
-
-    def __init__(
-        self, known: Floats, wanted: Floats, eps: float, sums: tuple[Floats, Floats] | None = None
-    ) -> None:
-        gram, cross = (known.T @ known, known.T @ wanted) if sums is None else sums
-        factor = gram.copy()
-        factor[np.diag_indices(len(factor))] += eps
-        factor = cholesky(factor, lower=True, overwrite_a=True, check_finite=False)
-        half = solve_triangular(factor, cross, lower=True, check_finite=False)
-        self.W = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
-        rows = solve_triangular(factor, known.T, lower=True, check_finite=False)
-        free = 1.0 - np.einsum("ji,ji->i", rows, rows)
-        self.left_out = (wanted - known @ self.W) / np.maximum(free, 1e-12)[:, None]
-
-    def predicted(self, rows: Floats, columns: slice) -> Floats:
-        return np.asarray(rows @ self.W[:, columns])
-
-    def map(self, columns: slice) -> Floats:
-        return np.ascontiguousarray(self.W[:, columns])
-
-
 class _Found(NamedTuple):
     """What one view says of another: R2, the map, and predictions for rows that lack it."""
 
     p: int
     score: float
-    map: Floats | None
+    map: PairMap
     rows: Indices
     predicted: Floats
 
@@ -233,6 +201,7 @@ def solve_transfer(
     Z: Features,
     observed: Bools,
     *,
+    kernels: Floats | None = None,
     n_jobs: int | None = None,
 ) -> tuple[Transfer, Features]:
     """Learn how absent views are predicted, and complete the training samples.
@@ -241,6 +210,8 @@ def solve_transfer(
     ----------
     Z : Features of n samples
     observed : ndarray of bool of shape (n, M)
+    kernels : ndarray of shape (M, n, n), optional
+        Products ``Z_p Z_p'``, if there are more features than samples; they are completed, too.
     n_jobs : int or None, default=None
         Threads over the views.
 
@@ -250,48 +221,39 @@ def solve_transfer(
     completed : Features of the n samples
     """
     M = len(Z)
+    run = Parallel(n_jobs, prefer="threads")
     sizes = np.array([_size(z, present) for z, present in zip(Z, observed.T, strict=True)])
     means = [z[present].mean(axis=0) for z, present in zip(Z, observed.T, strict=True)]
-    run = Parallel(n_jobs, prefer="threads")
-    found = run(delayed(_from_view)(Z, observed, l, EPS * sizes[l]) for l in range(M))
-    scores = np.full((M, M), np.nan)
-    first: Maps = [{} for _ in range(M)]
+    found = run(delayed(_from_view)(Z, observed, l, EPS * sizes[l], kernels) for l in range(M))
+    scores, first = np.full((M, M), np.nan), [{} for _ in range(M)]
     for l, each in enumerate(found):
-        for p, score, W, _, _ in each:
-            scores[p, l] = score
-            if W is not None:
-                first[p][l] = W
+        for p, score, made, _, _ in each:
+            scores[p, l], first[p][l] = score, made
     clipped = np.clip(np.nan_to_num(scores), *SCORES)
     weights = np.where(np.isnan(scores), 0.0, clipped / (1.0 - clipped))
     once = _averaged(Z, observed, means, weights, found)
+    _update(kernels, once, observed)
     lengths = np.array([_lengths(z) for z in once])
-    shares = np.array(
-        [_shares(w, sizes, lengths[:, o]) for w, o in zip(weights, observed.T, strict=True)]
-    )
-    by_samples = [observed[:, p].sum() <= _others(Z, shares[p]) for p in range(M)]
-    kernels = np.array([z @ z.T for z in once]) if any(by_samples) else None
     again = run(
-        delayed(_refined_by_samples)(kernels, Z[p], observed[:, p], shares[p])
-        if by_samples[p]
-        else delayed(_refined_by_features)(once, Z[p], observed[:, p], shares[p])
-        for p in range(M)
+        delayed(_refined)(once, Z[p], p, present, _shares(w, sizes, lengths[:, present]), kernels)
+        for p, (w, present) in enumerate(zip(weights, observed.T, strict=True))
     )
     completed = [
-        z if filled is None else _with_rows(z, np.flatnonzero(~o), filled)
-        for z, o, (_, _, filled) in zip(once, observed.T, again, strict=True)
+        z if len(filled) == 0 else _with_rows(z, np.flatnonzero(~present), filled)
+        for z, present, (_, filled) in zip(once, observed.T, again, strict=True)
     ]
-    transfer = Transfer(
-        weights,
-        scores,
-        sizes,
-        means,
-        shares,
-        np.array([eps for eps, _, _ in again]),
-        first,
-        [maps for _, maps, _ in again],
-        Training(Z, once, observed),
-    )
-    return transfer, completed
+    _update(kernels, completed, observed)
+    return Transfer(weights, scores, means, first, [made for made, _ in again]), completed
+
+
+def _update(kernels: Floats | None, Z: Features, observed: Bools) -> None:
+    """Make kernels (M, n, n) those of features that have changed where absent."""
+    for kernel, z, present in zip(() if kernels is None else kernels, Z, observed.T, strict=False):
+        absent = np.flatnonzero(~present)
+        if len(absent):
+            rows = z[absent] @ z.T
+            kernel[absent] = rows
+            kernel[:, absent] = rows.T
 
 
 def _size(z: Floats, present: Bools) -> float:
@@ -310,12 +272,9 @@ def _shares(weights: Floats, sizes: Floats, lengths: Floats) -> Floats:
     return np.asarray(shares / mean_diagonal(shares @ lengths))
 
 
-def _others(Z: Features, shares: Floats) -> int:
-    """Return the number of features in (2)."""
-    return sum(z.shape[1] for z, share in zip(Z, shares, strict=True) if share > 0)
-
-
-def _from_view(Z: Features, observed: Bools, l: int, eps: float) -> list[_Found]:
+def _from_view(
+    Z: Features, observed: Bools, l: int, eps: float, kernels: Floats | None
+) -> list[_Found]:
     """Regress all other views on view l."""
     found = []
     shared = observed & observed[:, [l]]
@@ -326,17 +285,59 @@ def _from_view(Z: Features, observed: Bools, l: int, eps: float) -> list[_Found]
         J = np.flatnonzero(pattern)
         if len(J) < LEAST_SHARED or not targets:
             continue
-        known, wanted = Z[l][J], np.hstack([Z[p][J] for p in targets])
-        method = _BySamples if len(J) <= known.shape[1] else _ByFeatures
-        solved = method(known, wanted, eps)
+        wanted = Z[targets[0]][J] if len(targets) == 1 else np.hstack([Z[p][J] for p in targets])
+        by_samples = len(J) <= Z[l].shape[1]
+        if by_samples:
+            kernel = Z[l] @ Z[l].T if kernels is None else kernels[l]
+            W, left_out = _solve_by_samples(kernel[J][:, J], wanted, eps)
+        else:
+            W, left_out = _solve_by_features(Z[l][J], wanted, eps)
         for p, columns in _columns(Z, targets):
             total = float(np.square(wanted[:, columns]).sum())
-            error = float(np.square(solved.left_out[:, columns]).sum())
-            rows = np.flatnonzero(~observed[:, p] & observed[:, l])
-            predicted = solved.predicted(Z[l][rows], columns)
+            error = float(np.square(left_out[:, columns]).sum())
             score = 1.0 - error / total if total > 0 else 0.0
-            found.append(_Found(p, score, solved.map(columns), rows, predicted))
+            rows = np.flatnonzero(~observed[:, p] & observed[:, l])
+            part = W if W.shape[1] == Z[p].shape[1] else np.ascontiguousarray(W[:, columns])
+            made: PairMap = ByFeatures({l: part})
+            if by_samples:
+                predicted = kernel[rows][:, J] @ part
+                made = BySamples(Z, J, {l: 1.0}, part)
+            else:
+                predicted = Z[l][rows] @ part
+            found.append(_Found(p, score, made, rows, predicted))
     return found
+
+
+def _solve_by_samples(kernel: Floats, wanted: Floats, eps: float) -> tuple[Floats, Floats]:
+    """Return coefficients (n, k) of ridge regression, and its residuals when left out, (n, k)."""
+    kernel[np.diag_indices(len(kernel))] += eps
+    coef, diagonal = _solved(kernel, wanted)
+    return coef, coef / diagonal[:, None]
+
+
+def _solved(A: Floats, B: Floats) -> tuple[Floats, Floats]:
+    """Return ``A^-1 B`` and the diagonal of ``A^-1``, for a positive definite matrix."""
+    # the transpose of a C-ordered array is what LAPACK takes without a copy
+    factor, info = dpotrf(A.T, lower=1, clean=0)
+    if info == 0:
+        half, info = dpotri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise np.linalg.LinAlgError("features are not finite, or too large for their ridge")
+    return dsymm(1.0, half, np.ascontiguousarray(B).T, side=1, lower=1).T, half.diagonal()
+
+
+def _solve_by_features(
+    known: Floats, wanted: Floats, eps: float, sums: tuple[Floats, Floats] | None = None
+) -> tuple[Floats, Floats]:
+    """Return the map (D, k), and residuals when left out; `sums` if these are not all samples."""
+    gram, cross = (known.T @ known, known.T @ wanted) if sums is None else sums
+    factor = gram.copy()
+    factor[np.diag_indices(len(factor))] += eps
+    factor = cholesky(factor, lower=True, overwrite_a=True, check_finite=False)
+    W = cho_solve((factor, True), cross, check_finite=False)
+    rows = solve_triangular(factor, known.T, lower=True, check_finite=False)
+    free = 1.0 - np.einsum("ji,ji->i", rows, rows)
+    return W, (wanted - known @ W) / np.maximum(free, 1e-12)[:, None]
 
 
 def _columns(Z: Features, views: list[int]) -> Iterator[tuple[int, slice]]:
@@ -368,45 +369,51 @@ def _averaged(
     ]
 
 
-Refined = tuple[float, dict[int, Floats], Floats | None]
-
-
-def _refined_by_samples(kernels: Floats, z: Floats, present: Bools, shares: Floats) -> Refined:
-    """Return eps_p of (2), no maps, and the features of samples that lack the view."""
+def _refined(
+    once: Features,
+    z: Floats,
+    p: int,
+    present: Bools,
+    shares: Floats,
+    kernels: Floats | None,
+) -> tuple[PairMap | None, Floats]:
+    """Return (2) for view p, and the features of samples that lack it."""
     if not shares.any():
-        return np.nan, {}, None
-    own, absent = np.flatnonzero(present), np.flatnonzero(~present)
-    Q = np.tensordot(shares, kernels, axes=1)[:, own]
-    within, known = Q[own], z[own]
-    diagonal = within.diagonal().copy()
-    best, chosen, coef = np.inf, RIDGES[-1], known
-    for eps in RIDGES:
-        np.fill_diagonal(within, diagonal + eps)
-        try:
-            inverse = inverse_of(within)
-        except np.linalg.LinAlgError:
-            # features of hundreds of views may be singular to rounding; larger ones are not
-            continue
-        found = inverse @ known
-        error = float((_lengths(found) / inverse.diagonal() ** 2).sum())
-        if error < best:
-            best, chosen, coef = error, eps, found
-    return chosen, {}, Q[absent] @ coef
-
-
-def _refined_by_features(
-    once: Features, z: Floats, present: Bools, shares: Floats, sums: Any = None
-) -> Refined:
-    """Return eps_p and the maps of (2), and the features of samples that lack the view."""
-    if not shares.any():
-        return np.nan, {}, None
+        return None, np.empty((0, z.shape[1]))
     views = np.flatnonzero(shares).tolist()
+    own, absent = np.flatnonzero(present), np.flatnonzero(~present)
+    if kernels is not None and len(own) <= sum(once[l].shape[1] for l in views):
+        Q = np.tensordot(shares, kernels, axes=1)[:, own]
+        coef = _refine_by_samples(Q[own], z[own])
+        made = BySamples(once, own, {l: float(shares[l]) for l in views}, coef)
+        return made, Q[absent] @ coef
     Q = np.hstack([np.sqrt(shares[l]) * once[l] for l in views])
-    own, known = Q[present], z[present]
-    gram, cross = (own.T @ own, own.T @ known) if sums is None else sums
+    B = _refine_by_features(Q[own], z[own])
+    maps = {l: np.sqrt(shares[l]) * B[columns] for l, columns in _columns(once, views)}
+    return ByFeatures(maps), Q[absent] @ B
+
+
+def _refine_by_samples(Q: Floats, known: Floats) -> Floats:
+    """Return the coefficients (n, D_p) of the ridge with the least error."""
+    diagonal = Q.diagonal().copy()
+    best, coef = np.inf, known
+    for eps in RIDGES:
+        np.fill_diagonal(Q, diagonal + eps)
+        found, inverse = _solved(Q, known)
+        error = float((_lengths(found) / inverse**2).sum())
+        if error < best:
+            best, coef = error, found
+    return coef
+
+
+def _refine_by_features(
+    Q: Floats, known: Floats, sums: tuple[Floats, Floats] | None = None
+) -> Floats:
+    """Return B of the ridge with the least error; `sums` if these are not all samples."""
+    gram, cross = (Q.T @ Q, Q.T @ known) if sums is None else sums
     s, V = eigh(gram, driver="evd", check_finite=False)
     s = np.maximum(s, 0.0)
-    inside, rows = V.T @ cross, own @ V
+    inside, rows = V.T @ cross, Q @ V
     squared = np.square(rows)
     best, chosen = np.inf, RIDGES[-1]
     for eps in RIDGES:
@@ -415,6 +422,4 @@ def _refined_by_features(
         error = float((_lengths(residual) / np.maximum(free, 1e-12) ** 2).sum())
         if error < best:
             best, chosen = error, eps
-    B = V @ (inside / (s + chosen)[:, None])
-    maps = {l: np.sqrt(shares[l]) * B[columns] for l, columns in _columns(once, views)}
-    return chosen, maps, Q[~present] @ B
+    return V @ (inside / (s + chosen)[:, None])

@@ -1,10 +1,11 @@
 """Ridge regression on features of several kernels, at weights of the kernels that are learned."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from kernelquilt._typing import Floats
+from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.solution import Options, Solution
 from kernelquilt.kernels.centring import mean_diagonal
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
@@ -21,6 +22,19 @@ def default_penalty(p: float, n_kernels: int, size: float = 1.0) -> float:
     return DEFAULT_PENALTY * size * even
 
 
+def kernels_of(Z: Features) -> Floats | None:
+    """Return the products ``Z_p Z_p'`` (M, n, n), None if there are more samples than features."""
+    n = len(Z[0])
+    if n > sum(z.shape[1] for z in Z):
+        return None
+    kernels = np.zeros((len(Z), n, n))
+    for kernel, z in zip(kernels, Z, strict=True):
+        having = np.flatnonzero(z.any(axis=1))
+        known = z[having]
+        kernel[np.ix_(having, having)] = known @ known.T
+    return kernels
+
+
 class WeightedSums:
     """Features of M kernels, weighted in more than one way.
 
@@ -31,24 +45,39 @@ class WeightedSums:
     Z : Features of n samples
     targets : Targets of n samples
         With positive weights.
+    kernels : ndarray of shape (M, n, n), optional
+        Products ``Z_p Z_p'``, if there are fewer samples than features.
     sums : Sums or None, default=None
         Of all samples, if these are only some of them.
     """
 
-    def __init__(self, Z: Features, targets: Targets, sums: Sums | None = None) -> None:
+    def __init__(
+        self,
+        Z: Features,
+        targets: Targets,
+        kernels: Floats | None = None,
+        sums: Sums | None = None,
+    ) -> None:
         self.flat, self.targets = np.hstack(Z), targets
         self.n_kernels = len(Z)
         self.kernel_of = np.repeat(np.arange(len(Z)), [z.shape[1] for z in Z])
-        self.kernels: Any = None
+        self.kernels = kernels
         self.sums = sums
-        if sums is None and len(self.flat) <= self.flat.shape[1]:
-            self.kernels = np.array([z @ z.T for z in Z])
-        elif sums is None:
+        if kernels is None and sums is None:
             self.sums = Sums.of(self.flat, targets.Y, targets.weight)
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Squared lengths (n,) over all kernels."""
+        return np.asarray(np.einsum("ij,ij->i", self.flat, self.flat))
+
+    def total_kernel(self, columns: Indices) -> Floats | None:
+        """Return the sum of the kernels with some samples, if they are at hand."""
+        return None if self.kernels is None else self.kernels.sum(axis=0)[:, columns]
 
     def mean_length(self, copies: Floats) -> float:
         """Return the mean squared length of the features of a kernel."""
-        return mean_diagonal(np.square(self.flat).sum(axis=1) / self.n_kernels, copies)
+        return mean_diagonal(self.lengths / self.n_kernels, copies)
 
     def by_kernel(self, coef: Floats) -> list[Floats]:
         """Cut coefficients (D, c) by kernel."""
