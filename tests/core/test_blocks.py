@@ -11,12 +11,11 @@ from kernelquilt.core.blocks import (
     BLOCK_ROWS,
     Block,
     Blocks,
-    DaskChunks,
     array_blocks,
     default_lengths,
-    is_dask,
     sliced_chunks,
 )
+from kernelquilt.core.dask_chunks import DaskChunks, is_dask
 from kernelquilt.core.passes import Passes
 
 

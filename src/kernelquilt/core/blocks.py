@@ -1,35 +1,24 @@
-"""Functions over blocks of rows: in memory, read piece by piece, or on dask.
+"""Numeric views in blocks of rows, and sums over them.
 
 Rows come in chunks that are read at once: slices of arrays, parts of files, chunks of dask
-collections. `Chunks` run a function over all of them, a *pass*, in threads (`LocalChunks`) or where
-dask runs it (`DaskChunks`). `Blocks` are chunks of numeric views, cut into blocks of at most
-`BLOCK_ROWS` rows, so that what a function makes of one is small.
-
-Results are added in a fixed tree, neighbours first, which the lengths of the chunks determine: a
-sum has the same bits for any number of threads, and on dask. No other module knows dask.
+collections (:mod:`kernelquilt.core.chunks`). `Blocks` cut them into blocks of at most `BLOCK_ROWS`
+rows, so that what a function makes of one is small, and add the results in a tree that the lengths
+of the chunks determine.
 """
 
 import itertools
-import sys
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from joblib import Parallel, delayed
 
 from kernelquilt._typing import Array, Bools, Indices
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.chunks import Chunks, Function, LocalChunks, combined
 from kernelquilt.core.passes import Passes
 
 BLOCK_ROWS = 2048
-
-Function = Callable[..., Any]
-Combine = Callable[[Any, Any], Any]
 
 
 class Block(NamedTuple):
@@ -57,200 +46,6 @@ class Block(NamedTuple):
             self.observed[rows],
             tuple(array[rows] for array in self.beside),
         )
-
-
-class Chunks(ABC):
-    """Rows in chunks of any kind, and functions over them.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-        Number of rows of each chunk.
-    passes : Passes or None, default=None
-        Counts the passes over the rows.
-    """
-
-    def __init__(self, lengths: Sequence[int], passes: Passes | None = None) -> None:
-        self.lengths = tuple(int(length) for length in lengths)
-        self.starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.intp)
-        self.passes = Passes() if passes is None else passes
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    def then(self, function: Function, *shared: Any, beside: Sequence[Array] = ()) -> "Chunks":
-        """Return the same rows in other chunks, ``function(chunk, *pieces, *shared)``.
-
-        Nothing is computed yet. The pieces are the rows of the arrays `beside`, (n, ...), that
-        belong to the chunk.
-        """
-        bounds = itertools.pairwise(self.starts.tolist())
-        pieces = [tuple(array[slice(*each)] for array in beside) for each in bounds]
-        return self._changed(function, shared, pieces)
-
-    def fold(self, function: Function, *shared: Any, combine: Combine, name: str = "") -> Any:
-        """Combine ``function(chunk, *shared)`` over all chunks in a fixed tree, in one pass."""
-        return self._run(function, shared, range(len(self.lengths)), name, combine)
-
-    def collect(
-        self, function: Function, *shared: Any, only: Sequence[int] | None = None, name: str = ""
-    ) -> list[Any]:
-        """Return ``function(chunk, *shared)`` of all chunks, or of some, in order, in one pass."""
-        positions = range(len(self.lengths)) if only is None else only
-        found: list[Any] = self._run(function, shared, positions, name, None)
-        return found
-
-    def take(self, rows: Indices, pick: Function, *, name: str = "") -> list[Any]:
-        """Return ``pick(chunk, positions)`` of the chunks that hold some rows, in ascending order.
-
-        Parameters
-        ----------
-        rows : ndarray of int of shape (k,)
-            Positions among all rows.
-        pick : callable
-            Gets a chunk and positions in it.
-        name : str, default=""
-            What the pass is called.
-        """
-        if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
-            raise IndexError(f"there are {len(self)} rows, asked for {rows.min()} to {rows.max()}")
-        wanted = np.zeros(len(self), dtype=bool)
-        wanted[rows] = True
-        only = np.unique(np.searchsorted(self.starts, rows, side="right") - 1).tolist()
-        return self.then(_picked, pick, beside=(wanted,)).collect(_same, only=only, name=name)
-
-    @abstractmethod
-    def _changed(
-        self, function: Function, shared: tuple[Any, ...], pieces: list[tuple[Array, ...]]
-    ) -> "Chunks": ...
-
-    @abstractmethod
-    def _run(
-        self,
-        function: Function,
-        shared: tuple[Any, ...],
-        positions: Sequence[int],
-        name: str,
-        combine: Combine | None,
-    ) -> Any:
-        """Return the results at ascending positions, in a list if they are not combined."""
-
-
-class LocalChunks(Chunks):
-    """Chunks that are read and worked on in threads of this process.
-
-    Parameters
-    ----------
-    read : callable
-        ``read(positions)`` iterates over functions without arguments that return the chunks at
-        these positions, in ascending order. It is called once in each pass, from one thread.
-    lengths, passes
-        As in `Chunks`.
-    n_jobs : int or None, default=None
-        Number of threads.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[Sequence[int]], Iterator[Callable[[], Any]]],
-        lengths: Sequence[int],
-        passes: Passes | None = None,
-        *,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(lengths, passes)
-        self._read, self.n_jobs = read, n_jobs
-
-    def _changed(
-        self, function: Function, shared: tuple[Any, ...], pieces: list[tuple[Array, ...]]
-    ) -> "LocalChunks":
-        def read(positions: Sequence[int]) -> Iterator[Callable[[], Any]]:
-            for position, chunk in zip(positions, self._read(positions), strict=True):
-                yield partial(_result, chunk, function, pieces[position] + shared)
-
-        return LocalChunks(read, self.lengths, self.passes, n_jobs=self.n_jobs)
-
-    def _run(
-        self,
-        function: Function,
-        shared: tuple[Any, ...],
-        positions: Sequence[int],
-        name: str,
-        combine: Combine | None,
-    ) -> Any:
-        # a backend that the caller has chosen may send the chunks elsewhere
-        parallel = Parallel(self.n_jobs, require="sharedmem", return_as="generator")
-        with self.passes.running(name, len(positions)) as advance, single_threaded_blas():
-            tasks = (delayed(_result)(chunk, function, shared) for chunk in self._read(positions))
-            results = map(advance, parallel(tasks))
-            return list(results) if combine is None else _combined(results, combine)
-
-
-class DaskChunks(Chunks):
-    """Chunks that dask computes: on the distributed client, if there is one, or on its own threads.
-
-    Parameters
-    ----------
-    parts : sequence of dask Delayed
-        The chunks.
-    lengths, passes
-        As in `Chunks`.
-    """
-
-    def __init__(
-        self, parts: Sequence[Any], lengths: Sequence[int], passes: Passes | None = None
-    ) -> None:
-        super().__init__(lengths, passes)
-        self.parts = list(parts)
-
-    def array(self, function: Function, *shared: Any, dtype: Any, width: int | None = None) -> Any:
-        """Return what a function makes of the rows as a dask array (n,) or (n, width)."""
-        tail = () if width is None else (width,)
-        arrays = import_module("dask.array")
-        return arrays.concatenate(
-            [
-                arrays.from_delayed(result, (length, *tail), dtype=dtype)
-                for result, length in zip(self._called(function, shared), self.lengths, strict=True)
-            ]
-        )
-
-    def _changed(
-        self, function: Function, shared: tuple[Any, ...], pieces: list[tuple[Array, ...]]
-    ) -> "DaskChunks":
-        return DaskChunks(self._called(function, shared, pieces), self.lengths, self.passes)
-
-    def _run(
-        self,
-        function: Function,
-        shared: tuple[Any, ...],
-        positions: Sequence[int],
-        name: str,
-        combine: Combine | None,
-    ) -> Any:
-        dask = import_module("dask")
-        results = self._called(function, shared)
-        wanted = [results[position] for position in positions]
-        if combine is not None:
-            wanted = [_combined(wanted, dask.delayed(combine, pure=False, traverse=False))]
-        with self.passes.running(name, len(positions)), _large_arguments(dask):
-            found = list(dask.compute(*wanted))
-        return found if combine is None else found[0]
-
-    def _called(
-        self,
-        function: Function,
-        shared: tuple[Any, ...],
-        pieces: Sequence[tuple[Array, ...]] | None = None,
-    ) -> list[Any]:
-        """Return ``function(chunk, *pieces, *shared)`` of all chunks as Delayed."""
-        lazily = partial(import_module("dask").delayed, pure=False, traverse=False)
-        # one key of the graph, so that they are sent once, and anew if a worker is lost
-        arguments = lazily(_Opaque((function, shared)))
-        call = lazily(_result_of_part)
-        each = [()] * len(self.parts) if pieces is None else pieces
-        return [
-            call(part, arguments, _Opaque(own)) for part, own in zip(self.parts, each, strict=True)
-        ]
 
 
 class Blocks:
@@ -391,52 +186,6 @@ def joined(blocks: Sequence[Block]) -> Block:
     )
 
 
-def is_dask(X: Any) -> bool:
-    """Whether `X` is a collection of dask."""
-    return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
-
-
-class _Opaque:
-    """Arguments in which dask does not look for collections."""
-
-    def __init__(self, content: Any) -> None:
-        self.content = content
-
-
-def _large_arguments(dask: Any) -> AbstractContextManager[Any]:
-    """Silence the advice to scatter large arguments, which a lost worker would take with it."""
-    if "distributed" not in sys.modules:  # which brings its settings along
-        return nullcontext()
-    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"})
-
-
-def _result_of_part(chunk: Any, arguments: _Opaque, pieces: _Opaque) -> Any:
-    function, shared = arguments.content
-    with single_threaded_blas():
-        return function(chunk, *pieces.content, *shared)
-
-
-def _result(read: Callable[[], Any], function: Function, shared: tuple[Any, ...]) -> Any:
-    return function(read(), *shared)
-
-
-def _combined(results: Iterable[Any], combine: Combine) -> Any:
-    """Combine neighbours, then neighbours of these, and so on; few are held at a time."""
-    waiting: list[tuple[int, Any]] = []  # sums of 2^level results
-    for result in results:
-        level = 0
-        while waiting and waiting[-1][0] == level:
-            result = combine(waiting.pop()[1], result)
-            level += 1
-        waiting.append((level, result))
-    if not waiting:
-        raise ValueError("there are no rows")
-    total = waiting.pop()[1]
-    while waiting:
-        total = combine(waiting.pop()[1], total)
-    return total
-
-
 def _bounds(n: int) -> Indices:
     """Return where blocks of n rows begin and end: at most BLOCK_ROWS, about the same number."""
     count = max(1, -(-n // BLOCK_ROWS))
@@ -460,7 +209,7 @@ def _as_floats(whole: Block, rows: slice) -> Block:
 
 
 def _sum_over(chunk: Block, function: Function, *shared: Any) -> tuple[Any, ...]:
-    return tuple(_combined((function(block, *shared) for block in _cut(chunk)), added))
+    return tuple(combined((function(block, *shared) for block in _cut(chunk)), added))
 
 
 def _map_over(chunk: Block, function: Function, *shared: Any) -> tuple[Array, ...]:
@@ -475,14 +224,6 @@ def _below(parts: Sequence[Any]) -> Any:
     if scipy.sparse.issparse(parts[0]):
         return scipy.sparse.vstack(parts, format="csr")
     return np.concatenate(parts)
-
-
-def _picked(chunk: Any, wanted: Bools, pick: Function) -> Any:
-    return pick(chunk, np.flatnonzero(wanted))
-
-
-def _same(chunk: Any) -> Any:
-    return chunk
 
 
 def _with_beside(chunk: Block, *pieces: Array) -> Block:

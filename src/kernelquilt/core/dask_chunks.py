@@ -1,0 +1,186 @@
+"""Chunks of rows that dask computes; of the numerics, no other module knows dask."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from kernelquilt._typing import Array
+from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.chunks import Chunks, Combine, Function, combined
+from kernelquilt.core.passes import Passes
+
+
+def is_dask(X: Any) -> bool:
+    """Whether `X` is a collection of dask."""
+    return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
+
+
+def is_frame_of_dask(X: Any) -> bool:
+    """Whether a collection of dask is a data frame."""
+    return hasattr(X, "npartitions") and hasattr(X, "columns")
+
+
+def in_memory(X: Any) -> Any:
+    """Return what dask computes of `X`, or `X` itself if it is no collection."""
+    return X.compute() if is_dask(X) else X
+
+
+def dask_chunks(collections: Mapping[str, Any], passes: Passes | None = None) -> "DaskChunks":
+    """Return chunks of arrays (n, d_p) and data frames of dask, with a tuple of parts in each.
+
+    Parameters
+    ----------
+    collections : mapping of str to dask array or data frame
+        With the same rows in the same chunks, in any chunks of columns.
+    passes : Passes or None, default=None
+        Counts the pass that finds lengths that dask does not know.
+
+    Returns
+    -------
+    chunks : DaskChunks
+    """
+    dask = import_module("dask")
+    parts, lengths = {}, {}
+    for name, given in collections.items():
+        if is_frame_of_dask(given):
+            parts[name], lengths[name] = given.to_delayed(), (None,) * given.npartitions
+            continue
+        rows = given if given.numblocks[1] == 1 else given.rechunk({1: -1})
+        parts[name] = rows.to_delayed().ravel().tolist()
+        lengths[name] = tuple(None if n != n else n for n in rows.chunks[0])
+    _check_alike(lengths)
+    together = [dask.delayed(_tuple)(*each) for each in zip(*parts.values(), strict=True)]
+    known = [{n for n in each if n is not None} for each in zip(*lengths.values(), strict=True)]
+    if not all(known):
+        counter = DaskChunks(together, [0] * len(together), passes)
+        found = counter.collect(_lengths_of, name="lengths")
+        _check_alike(dict(zip(lengths, zip(*found, strict=True), strict=True)))
+        known = [{each[0]} for each in found]
+    return DaskChunks(together, [each.pop() for each in known], passes)
+
+
+def _check_alike(lengths: Mapping[str, tuple[int | None, ...]]) -> None:
+    """Refuse collections with other chunks of rows, where they are known."""
+    first, *others = lengths
+    for other in others:
+        a, b = lengths[first], lengths[other]
+        same = len(a) == len(b) and all(
+            None in pair or pair[0] == pair[1] for pair in zip(a, b, strict=True)
+        )
+        if not same:
+            raise ValueError(
+                f"views must have the same chunks of rows, but {first!r} has {_told(a)} and "
+                f"{other!r} {_told(b)}; rechunk arrays with .rechunk({{0: rows}}), and repartition "
+                "data frames at the same rows"
+            )
+
+
+def _told(lengths: tuple[int | None, ...]) -> str:
+    shown = ", ".join("unknown" if n is None else str(n) for n in lengths[:5])
+    more = ", ..." if len(lengths) > 5 else ""
+    return f"{len(lengths)} chunks ({shown}{more})"
+
+
+def _tuple(*parts: Any) -> tuple[Any, ...]:
+    return parts
+
+
+def _lengths_of(parts: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(part.shape[0] for part in parts)
+
+
+class DaskChunks(Chunks):
+    """Chunks that dask computes: on the distributed client, if there is one, or on its own threads.
+
+    Parameters
+    ----------
+    parts : sequence of dask Delayed
+        The chunks.
+    lengths, passes
+        As in `Chunks`.
+    """
+
+    def __init__(
+        self, parts: Sequence[Any], lengths: Sequence[int], passes: Passes | None = None
+    ) -> None:
+        super().__init__(lengths, passes)
+        self.parts = list(parts)
+
+    def array(self, function: Function, *shared: Any, dtype: Any, width: int | None = None) -> Any:
+        """Return what a function makes of the rows as a dask array (n,) or (n, width)."""
+        tail = () if width is None else (width,)
+        arrays = import_module("dask.array")
+        return arrays.concatenate(
+            [
+                arrays.from_delayed(result, (length, *tail), dtype=dtype)
+                for result, length in zip(self._called(function, shared), self.lengths, strict=True)
+            ]
+        )
+
+    def working(self, passes: Passes, n_jobs: int | None) -> "DaskChunks":
+        """Return the same chunks with another counter of passes; dask knows its workers."""
+        return DaskChunks(self.parts, self.lengths, passes)
+
+    def _some(self, positions: list[int], lengths: Sequence[int]) -> "DaskChunks":
+        return DaskChunks([self.parts[k] for k in positions], lengths, self.passes)
+
+    def _changed(
+        self, function: Function, shared: tuple[Any, ...], pieces: list[tuple[Array, ...]]
+    ) -> "DaskChunks":
+        return DaskChunks(self._called(function, shared, pieces), self.lengths, self.passes)
+
+    def _run(
+        self,
+        function: Function,
+        shared: tuple[Any, ...],
+        positions: Sequence[int],
+        name: str,
+        combine: Combine | None,
+    ) -> Any:
+        dask = import_module("dask")
+        results = self._called(function, shared)
+        wanted = [results[position] for position in positions]
+        if combine is not None:
+            wanted = [combined(wanted, dask.delayed(combine, pure=False, traverse=False))]
+        with self.passes.running(name, len(positions)), _large_arguments(dask):
+            found = list(dask.compute(*wanted))
+        return found if combine is None else found[0]
+
+    def _called(
+        self,
+        function: Function,
+        shared: tuple[Any, ...],
+        pieces: Sequence[tuple[Array, ...]] | None = None,
+    ) -> list[Any]:
+        """Return ``function(chunk, *pieces, *shared)`` of all chunks as Delayed."""
+        lazily = partial(import_module("dask").delayed, pure=False, traverse=False)
+        # one key of the graph, so that they are sent once, and anew if a worker is lost
+        arguments = lazily(_Opaque((function, shared)))
+        call = lazily(_result_of_part)
+        each = [()] * len(self.parts) if pieces is None else pieces
+        return [
+            call(part, arguments, _Opaque(own)) for part, own in zip(self.parts, each, strict=True)
+        ]
+
+
+class _Opaque:
+    """Arguments in which dask does not look for collections."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+
+def _large_arguments(dask: Any) -> AbstractContextManager[Any]:
+    """Silence the advice to scatter large arguments, which a lost worker would take with it."""
+    if "distributed" not in sys.modules:  # which brings its settings along
+        return nullcontext()
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"})
+
+
+def _result_of_part(chunk: Any, arguments: _Opaque, pieces: _Opaque) -> Any:
+    function, shared = arguments.content
+    with single_threaded_blas():
+        return function(chunk, *pieces.content, *shared)
