@@ -84,7 +84,9 @@ class Chunks(ABC):
         """Return chunks of some rows, ``pick(chunk, positions)``; nothing is computed yet."""
         counts = np.array([np.count_nonzero(wanted[i:j]) for i, j in self._bounds()], dtype=np.intp)
         positions = np.flatnonzero(counts).tolist()
-        return self.then(_picked, pick, beside=(wanted,))._some(positions, counts[positions].tolist())
+        return self.then(_picked, pick, beside=(wanted,))._some(
+            positions, counts[positions].tolist()
+        )
 
     def _bounds(self) -> Iterator[tuple[int, int]]:
         return itertools.pairwise(self.starts.tolist())

@@ -1,11 +1,14 @@
 """Chunks of rows that dask computes; of the numerics, no other module knows dask."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, ValuesView
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from kernelquilt._typing import Array
 from kernelquilt.core.blas import single_threaded_blas
@@ -18,6 +21,12 @@ def is_dask(X: Any) -> bool:
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
+def holds_dask(X: Any) -> bool:
+    """Whether `X` is a dict or list that holds a collection of dask."""
+    parts = X.values() if isinstance(X, Mapping) else X
+    return isinstance(parts, ValuesView | list | tuple) and any(map(is_dask, parts))
+
+
 def is_frame_of_dask(X: Any) -> bool:
     """Whether a collection of dask is a data frame."""
     return hasattr(X, "npartitions") and hasattr(X, "columns")
@@ -26,6 +35,19 @@ def is_frame_of_dask(X: Any) -> bool:
 def in_memory(X: Any) -> Any:
     """Return what dask computes of `X`, or `X` itself if it is no collection."""
     return X.compute() if is_dask(X) else X
+
+
+def without_rows(collection: Any) -> Any:
+    """Return what a collection is like: a data frame, array or sparse matrix without any row."""
+    if is_frame_of_dask(collection):
+        return collection._meta
+    shape: tuple[Any, ...] = getattr(collection, "shape", ())
+    if len(shape) != 2 or shape[1] != shape[1]:
+        raise ValueError(
+            f"2-D arrays and data frames of dask with a known number of columns are needed, got "
+            f"{type(collection).__name__} of shape {shape}"
+        )
+    return csr_array((0, shape[1])) if issparse(collection._meta) else np.empty((0, shape[1]))
 
 
 def dask_chunks(collections: Mapping[str, Any], passes: Passes | None = None) -> "DaskChunks":
