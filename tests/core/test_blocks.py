@@ -150,7 +150,7 @@ def test_dask_arrays_are_computed_late():
     pytest.importorskip("dask", reason="dask is not installed")
     views, observed = _data()
     lazy = _on_dask(views, observed, (2000, 3000))
-    made = lazy.chunks.array(_first_column, 2.0, dtype=np.float64)
+    made = lazy.chunks.rowwise(_first_column, 2.0, like=np.zeros(1))
     assert is_dask(made)
     assert not is_dask(views[0])
     assert made.chunks == ((2000, 3000),)

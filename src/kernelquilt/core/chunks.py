@@ -92,6 +92,23 @@ class Chunks(ABC):
         return itertools.pairwise(self.starts.tolist())
 
     @abstractmethod
+    def rowwise(self, function: Function, *shared: Any, like: Array) -> Any:
+        """Return ``function(chunk, *shared)``, which has as many rows, as one array.
+
+        Parameters
+        ----------
+        function : callable
+        *shared : object
+            Further arguments.
+        like : ndarray of shape (1, ...)
+            What it returns for one row.
+
+        Returns
+        -------
+        array : ndarray of shape (n, ...), or array of dask
+        """
+
+    @abstractmethod
     def working(self, passes: Passes, n_jobs: int | None) -> "Chunks":
         """Return the same chunks with another counter of passes and number of threads."""
 
@@ -140,6 +157,10 @@ class LocalChunks(Chunks):
     ) -> None:
         super().__init__(lengths, passes)
         self._read, self.n_jobs = read, n_jobs
+
+    def rowwise(self, function: Function, *shared: Any, like: Array) -> Any:
+        """Return what a function makes of the rows as an array."""
+        return np.concatenate(self.collect(function, *shared))
 
     def working(self, passes: Passes, n_jobs: int | None) -> "LocalChunks":
         """Return the same chunks with another counter of passes and number of threads."""

@@ -65,7 +65,8 @@ def dask_chunks(collections: Mapping[str, Any], passes: Passes | None = None) ->
     chunks : DaskChunks
     """
     dask = import_module("dask")
-    parts, lengths = {}, {}
+    parts: dict[str, Any] = {}
+    lengths: dict[str, tuple[Any, ...]] = {}
     for name, given in collections.items():
         if is_frame_of_dask(given):
             parts[name], lengths[name] = given.to_delayed(), (None,) * given.npartitions
@@ -75,16 +76,17 @@ def dask_chunks(collections: Mapping[str, Any], passes: Passes | None = None) ->
         lengths[name] = tuple(None if n != n else n for n in rows.chunks[0])
     _check_alike(lengths)
     together = [dask.delayed(_tuple)(*each) for each in zip(*parts.values(), strict=True)]
-    known = [{n for n in each if n is not None} for each in zip(*lengths.values(), strict=True)]
-    if not all(known):
-        counter = DaskChunks(together, [0] * len(together), passes)
-        found = counter.collect(_lengths_of, name="lengths")
+    sizes = lengths[next(iter(lengths))]
+    if any(None in each for each in lengths.values()):
+        found = DaskChunks(together, [0] * len(together), passes).collect(
+            _lengths_of, name="lengths"
+        )
         _check_alike(dict(zip(lengths, zip(*found, strict=True), strict=True)))
-        known = [{each[0]} for each in found]
-    return DaskChunks(together, [each.pop() for each in known], passes)
+        sizes = tuple(each[0] for each in found)
+    return DaskChunks(together, sizes, passes)
 
 
-def _check_alike(lengths: Mapping[str, tuple[int | None, ...]]) -> None:
+def _check_alike(lengths: Mapping[str, tuple[Any, ...]]) -> None:
     """Refuse collections with other chunks of rows, where they are known."""
     first, *others = lengths
     for other in others:
@@ -100,7 +102,7 @@ def _check_alike(lengths: Mapping[str, tuple[int | None, ...]]) -> None:
             )
 
 
-def _told(lengths: tuple[int | None, ...]) -> str:
+def _told(lengths: tuple[Any, ...]) -> str:
     shown = ", ".join("unknown" if n is None else str(n) for n in lengths[:5])
     more = ", ..." if len(lengths) > 5 else ""
     return f"{len(lengths)} chunks ({shown}{more})"
@@ -131,13 +133,12 @@ class DaskChunks(Chunks):
         super().__init__(lengths, passes)
         self.parts = list(parts)
 
-    def array(self, function: Function, *shared: Any, dtype: Any, width: int | None = None) -> Any:
-        """Return what a function makes of the rows as a dask array (n,) or (n, width)."""
-        tail = () if width is None else (width,)
+    def rowwise(self, function: Function, *shared: Any, like: Array) -> Any:
+        """Return what a function makes of the rows as a dask array, which is not computed."""
         arrays = import_module("dask.array")
         return arrays.concatenate(
             [
-                arrays.from_delayed(result, (length, *tail), dtype=dtype)
+                arrays.from_delayed(result, (length, *like.shape[1:]), dtype=like.dtype)
                 for result, length in zip(self._called(function, shared), self.lengths, strict=True)
             ]
         )

@@ -79,8 +79,8 @@ def as_two_dimensional(X: Any) -> Any:
     """Return 2-D data as a frame, a sparse matrix or an array."""
     if is_dask(X):
         raise ValueError(
-            f"X is a {type(X).__name__} of dask; say which columns are which view with "
-            "MultiView({name: X[columns]}), or load it with X.compute()"
+            f"X is a collection of dask ({type(X).__name__}); say which columns are which view "
+            "with MultiView({name: X[columns]}), or load it with X.compute()"
         )
     if is_frame(X):
         return X

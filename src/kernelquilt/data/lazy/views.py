@@ -12,7 +12,7 @@ from kernelquilt._typing import Array, Bools
 from kernelquilt.core.chunks import Chunks
 from kernelquilt.core.dask_chunks import dask_chunks, holds_dask, in_memory, is_dask, without_rows
 from kernelquilt.core.memory import GIB, memory_limit
-from kernelquilt.data.blocks import names_by_position, names_of_columns
+from kernelquilt.data.blocks import names_by_position, names_of_columns, take
 from kernelquilt.data.frames import is_frame
 from kernelquilt.data.views import MultiView
 
@@ -163,6 +163,17 @@ class LazyViews(MultiView):
             for name, block in self._blocks.items()
         }
         return self._then(blocks, self._columns, MultiView.numeric)
+
+    def nothing(self) -> MultiView:
+        """Return one sample that lacks all views.
+
+        Returns
+        -------
+        views : MultiView of one sample
+        """
+        none = np.full(1, -1)
+        blocks = {name: take(block, none) for name, block in self._blocks.items()}
+        return MultiView._build(blocks, np.zeros((1, len(blocks)), bool), None, self._columns)
 
     def checked(self, check: Callable[[MultiView], None]) -> "LazyViews":
         """Return the same samples, of which each chunk is checked when it is read.
