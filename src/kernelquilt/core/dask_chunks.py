@@ -86,6 +86,45 @@ def dask_chunks(collections: Mapping[str, Any], passes: Passes | None = None) ->
     return DaskChunks(together, sizes, passes)
 
 
+def arrays_of_calls(
+    function: Function,
+    calls: Sequence[tuple[Any, ...]],
+    lengths: Sequence[int],
+    like: Sequence[Array],
+) -> list[Any]:
+    """Return arrays of dask whose chunks a function computes.
+
+    Parameters
+    ----------
+    function : callable
+        Returns a tuple of arrays (length of the chunk, ...).
+    calls : sequence of tuples
+        Its arguments for each chunk.
+    lengths : sequence of int
+        Number of rows of each chunk.
+    like : sequence of ndarrays of shape (0, ...)
+        What the arrays are like.
+
+    Returns
+    -------
+    arrays : list of arrays of dask
+    """
+    try:
+        dask, array = import_module("dask"), import_module("dask.array")
+    except ImportError as error:
+        raise ImportError('chunks need dask: pip install "kernelquilt[scale]"') from error
+    made = [dask.delayed(function, pure=False, traverse=False)(*each) for each in calls]
+    return [
+        array.concatenate(
+            [
+                array.from_delayed(chunk[k], (length, *each.shape[1:]), dtype=each.dtype)
+                for chunk, length in zip(made, lengths, strict=True)
+            ]
+        )
+        for k, each in enumerate(like)
+    ]
+
+
 def _check_alike(lengths: Mapping[str, tuple[Any, ...]]) -> None:
     """Refuse collections with other chunks of rows, where they are known."""
     first, *others = lengths

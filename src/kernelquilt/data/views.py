@@ -114,7 +114,7 @@ class MultiView:
             mask = ~empty
         else:
             mask = check_mask(observed, empty.shape, "views")
-            _check_observed_values(mask & empty, tuple(blocks))
+            check_observed_values(mask & empty, tuple(blocks))
         for (name, block), present in zip(list(blocks.items()), mask.T, strict=True):
             blocks[name] = without_rows(block, ~present)
             if not is_frame(block):
@@ -411,7 +411,7 @@ class MultiView:
         views : MultiView
         """
         mask = check_mask(observed, self.shape, "views")
-        _check_observed_values(mask & ~self._observed, self.names)
+        check_observed_values(mask & ~self._observed, self.names)
         blocks = {
             name: without_rows(block, ~present)
             for (name, block), present in zip(self._blocks.items(), mask.T, strict=True)
@@ -464,7 +464,8 @@ class MultiView:
         return made
 
 
-def _check_observed_values(contradiction: Bools, names: tuple[str, ...]) -> None:
+def check_observed_values(contradiction: Bools, names: tuple[str, ...]) -> None:
+    """Refuse samples (n, V) that are marked as observed although they have no values."""
     for name, rows in zip(names, contradiction.T, strict=True):
         if rows.any():
             raise ValueError(

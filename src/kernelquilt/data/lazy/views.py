@@ -14,7 +14,7 @@ from kernelquilt.core.dask_chunks import dask_chunks, holds_dask, in_memory, is_
 from kernelquilt.core.memory import GIB, memory_limit
 from kernelquilt.data.blocks import names_by_position, names_of_columns, take
 from kernelquilt.data.frames import is_frame
-from kernelquilt.data.views import MultiView
+from kernelquilt.data.views import MultiView, check_observed_values
 
 SHOWN = 12  # views in the text of lazy views
 
@@ -237,8 +237,11 @@ class LazyViews(MultiView):
         views : LazyViews
         """
         mask = check_mask(in_memory(observed), self.shape, "views")
+        check_observed_values(mask & ~self.observed, self.names)
         chunks = self.chunks.then(MultiView.with_observed, beside=(mask,))
-        return LazyViews.of_chunks(self._blocks, chunks, self._columns)
+        made = LazyViews.of_chunks(self._blocks, chunks, self._columns)
+        made._seen = mask, self.index
+        return made
 
     def _then(
         self,
