@@ -2,10 +2,18 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 import kernelquilt as kq
+
+
+def _assert_same(found, expected):
+    """Products of other numbers of rows are rounded in other ways."""
+    if expected.dtype.kind == "f":
+        assert_allclose(found, expected, rtol=1e-12)
+    else:
+        assert_array_equal(found, expected)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +29,7 @@ def test_predictions_in_chunks_are_those_in_memory(fitted, method):
     arrays = {name: X.given(name) for name in X.names}
     expected = getattr(model, method)(X)
     found = getattr(model, method)(kq.MultiView.stream(arrays))
-    assert_array_equal(found, expected)
+    _assert_same(found, expected)
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
@@ -35,11 +43,11 @@ def test_predictions_on_dask_are_lazy(fitted, method):
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     assert found.chunks[0] == (15, 15, 10)
-    assert_array_equal(found.compute(), expected)
+    _assert_same(found.compute(), expected)
     # a view that is not handed over is absent, there too
     del views["view_2"]
     part = X.select(["view_0", "view_1"])
-    assert_array_equal(getattr(model, method)(views).compute(), getattr(model, method)(part))
+    _assert_same(getattr(model, method)(views).compute(), getattr(model, method)(part))
 
 
 def test_scores_on_dask(fitted):

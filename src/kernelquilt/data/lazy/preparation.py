@@ -140,8 +140,13 @@ def statistics_of(X: Any, weight: Floats) -> ColumnStatistics:
     return ColumnStatistics(
         n,
         np.asarray(there.any(axis=0)),
-        np.array([kind == "category" for kind in kinds], dtype=bool)
-        & [each is not None and each != {None} for each in texts],
+        np.array(
+            [
+                kind == "category" and each is not None and each != {None}
+                for kind, each in zip(kinds, texts, strict=True)
+            ],
+            dtype=bool,
+        ),
         weight @ there,
         weight @ np.where(there, values, 0.0),
         tuple(texts),

@@ -7,8 +7,8 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
-import joblib
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
@@ -17,6 +17,7 @@ from kernelquilt._typing import Array
 from kernelquilt.core.blocks import default_lengths, sliced_chunks
 from kernelquilt.core.chunks import Chunks, LocalChunks
 from kernelquilt.data.blocks import as_csr, names_of_columns
+from kernelquilt.data.frames import cells, is_frame
 from kernelquilt.data.lazy.views import Assembly, LazyViews, assembled
 from kernelquilt.data.views import MultiView
 
@@ -180,7 +181,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _from_function(function: Callable[[], Iterable[Any]]) -> LazyViews:
     """Return the views that a function yields, after calling it once."""
     like: MultiView | None = None
-    seen: list[tuple[int, str]] = []
+    seen: list[tuple[int, int]] = []
     for chunk in map(_as_views, function()):
         like = chunk[:0] if like is None else like
         if chunk.columns != like.columns:
@@ -222,13 +223,23 @@ def _as_views(chunk: Any) -> MultiView:
     return made
 
 
-def _stamp_of(chunk: MultiView) -> str:
-    """Return what tells whether a chunk is the same again."""
-    stamp: str = joblib.hash([chunk.observed, chunk._blocks])
+def _stamp_of(chunk: MultiView) -> int:
+    """Return a number that tells whether a chunk has the same values again."""
+    stamp = crc32(chunk.observed.tobytes())
+    for block in chunk._blocks.values():
+        if is_frame(block):
+            columns = [cells(block, j) for j in range(block.shape[1])]
+        else:
+            columns = [block.indices, block.data] if issparse(block) else [block]
+        for values in columns:
+            if values.dtype.kind == "O":
+                stamp = crc32("\0".join(map(str, values)).encode(), stamp)
+            else:
+                stamp = crc32(np.ascontiguousarray(values).view(np.uint8).data, stamp)
     return stamp
 
 
-def _same_again(chunk: Any, position: int, length: int, stamp: str) -> MultiView:
+def _same_again(chunk: Any, position: int, length: int, stamp: int) -> MultiView:
     if chunk is None:
         raise ValueError(f"{_OTHER_ROWS}: there are {position} only")
     made = _as_views(chunk)
