@@ -1,8 +1,8 @@
 """Chunks of rows that dask computes; of the numerics, no other module knows dask."""
 
 import sys
-from collections.abc import Mapping, Sequence, ValuesView
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -83,7 +83,7 @@ def dask_chunks(collections: Mapping[str, Any], passes: Passes | None = None) ->
         )
         _check_alike(dict(zip(lengths, zip(*found, strict=True), strict=True)))
         sizes = tuple(each[0] for each in found)
-    return DaskChunks(together, sizes, passes)
+    return DaskChunks(together, sizes, passes, held=list(collections.values()))
 
 
 def arrays_of_calls(
@@ -164,13 +164,20 @@ class DaskChunks(Chunks):
         The chunks.
     lengths, passes
         As in `Chunks`.
+    held : object, default=None
+        What must not be forgotten, such as collections whose chunks workers hold.
     """
 
     def __init__(
-        self, parts: Sequence[Any], lengths: Sequence[int], passes: Passes | None = None
+        self,
+        parts: Sequence[Any],
+        lengths: Sequence[int],
+        passes: Passes | None = None,
+        *,
+        held: Any = None,
     ) -> None:
         super().__init__(lengths, passes)
-        self.parts = list(parts)
+        self.parts, self.held = list(parts), held
 
     def rowwise(self, function: Function, *shared: Any, like: Array) -> Any:
         """Return what a function makes of the rows as a dask array, which is not computed."""
@@ -184,15 +191,17 @@ class DaskChunks(Chunks):
 
     def working(self, passes: Passes, n_jobs: int | None) -> "DaskChunks":
         """Return the same chunks with another counter of passes; dask knows its workers."""
-        return DaskChunks(self.parts, self.lengths, passes)
+        return DaskChunks(self.parts, self.lengths, passes, held=self.held)
 
     def _some(self, positions: list[int], lengths: Sequence[int]) -> "DaskChunks":
-        return DaskChunks([self.parts[k] for k in positions], lengths, self.passes)
+        parts = [self.parts[k] for k in positions]
+        return DaskChunks(parts, lengths, self.passes, held=self.held)
 
     def _changed(
         self, function: Function, shared: tuple[Any, ...], pieces: list[tuple[Array, ...]]
     ) -> "DaskChunks":
-        return DaskChunks(self._called(function, shared, pieces), self.lengths, self.passes)
+        parts = self._called(function, shared, pieces)
+        return DaskChunks(parts, self.lengths, self.passes, held=self.held)
 
     def _run(
         self,
@@ -207,7 +216,7 @@ class DaskChunks(Chunks):
         wanted = [results[position] for position in positions]
         if combine is not None:
             wanted = [combined(wanted, dask.delayed(combine, pure=False, traverse=False))]
-        with self.passes.running(name, len(positions)), _large_arguments(dask):
+        with self.passes.running(name, len(positions)), _large_arguments(dask), _lost():
             found = list(dask.compute(*wanted))
         return found if combine is None else found[0]
 
@@ -240,6 +249,24 @@ def _large_arguments(dask: Any) -> AbstractContextManager[Any]:
     if "distributed" not in sys.modules:  # which brings its settings along
         return nullcontext()
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"})
+
+
+_CLOSED = "Missing dependency", "no Client active"  # in errors of dask
+
+
+@contextmanager
+def _lost() -> Iterator[None]:
+    """Say what to do where a client is closed, or has taken chunks along."""
+    try:
+        yield
+    except Exception as error:
+        gone = type(error).__name__ in ("ClosedClientError", "FutureCancelledError")
+        if not gone and not any(text in str(error) for text in _CLOSED):
+            raise
+        raise ValueError(
+            "the client of dask is closed, or the one that held chunks of the views was; open "
+            "another, and make the views again from their source"
+        ) from error
 
 
 def _result_of_part(chunk: Any, arguments: _Opaque, pieces: _Opaque) -> Any:
