@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kernelquilt.mkl import SimpleMKLRegressor as SimpleMKLRegressor
     from kernelquilt.mkl import mkl_path as mkl_path
     from kernelquilt.quilt import LateFusionClassifier as LateFusionClassifier
+    from kernelquilt.quilt import LateFusionRegressor as LateFusionRegressor
     from kernelquilt.quilt import QuiltClassifier as QuiltClassifier
     from kernelquilt.quilt import QuiltRegressor as QuiltRegressor
     from kernelquilt.quilt import QuiltSurvival as QuiltSurvival
@@ -51,7 +52,8 @@ _NAMES = {
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
     "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier LpMKLRegressor MKLSearchCV "
     "ObservedFractionMKLClassifier SimpleMKLClassifier SimpleMKLRegressor mkl_path",
-    "quilt": "LateFusionClassifier QuiltClassifier QuiltRegressor QuiltSurvival",
+    "quilt": "LateFusionClassifier LateFusionRegressor QuiltClassifier QuiltRegressor "
+    "QuiltSurvival",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _PACKAGES = (

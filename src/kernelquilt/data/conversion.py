@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelquilt._messages import quoted
+from kernelquilt.core.dask_chunks import is_dask
 from kernelquilt.data.blocks import as_array, as_csr, missing_cells
 from kernelquilt.data.columns import ViewColumns, blocks_of_columns, resolve_columns
 from kernelquilt.data.frames import is_annotated, is_frame
@@ -76,6 +77,11 @@ def has_views(X: Any) -> bool:
 
 def as_two_dimensional(X: Any) -> Any:
     """Return 2-D data as a frame, a sparse matrix or an array."""
+    if is_dask(X):
+        raise ValueError(
+            f"X is a collection of dask ({type(X).__name__}); say which columns are which view "
+            "with MultiView({name: X[columns]}), or load it with X.compute()"
+        )
     if is_frame(X):
         return X
     return as_csr(X) if issparse(X) else as_array(X)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Array, Bools, Floats, Indices
+from kernelquilt.core.dask_chunks import in_memory
 from kernelquilt.core.solution import TINY
 from kernelquilt.data.frames import missing
 from kernelquilt.data.validation import check_alignment
@@ -35,7 +36,7 @@ def check_targets(
         For the messages.
     data : MultiView or KernelStack of n samples
     y, sample_weight
-        As the user gave them.
+        As the user gave them; collections of dask are computed.
     kind : callable
         `as_classes`, `as_numbers` or the like: turns targets (n,) into those to be learned.
     several : bool, default=False
@@ -45,6 +46,7 @@ def check_targets(
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+    y, sample_weight = in_memory(y), in_memory(sample_weight)
     check_alignment(data, y, "y")
     check_alignment(data, sample_weight, "sample_weight")
     columns = np.asarray(y) if several else None

@@ -53,7 +53,8 @@ class PreparedViews(MultiView):
 
 def as_given(samples: Any) -> Any:
     """Return samples as they were before any preparation."""
-    return samples.source if isinstance(samples, PreparedViews) else samples
+    source = getattr(samples, "source", None)
+    return samples if source is None else source
 
 
 class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -106,7 +107,7 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         is_category = [is_frame(X) and kind_of(X, j) == "category" for j in range(X.shape[1])]
         self.number_columns_ = np.flatnonzero(~np.array(is_category))
         self.category_columns_ = np.flatnonzero(is_category)
-        numbers = _numbers(X, self.number_columns_)[counted]
+        numbers = numbers_of_columns(X, self.number_columns_)[counted]
         seen = ~np.isnan(numbers).all(axis=0)
         self.number_columns_ = self.number_columns_[seen]
         self.scaler_ = self.encoder_ = None
@@ -114,12 +115,12 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             weight = None if weight is None else weight[counted]
             scaler = StandardScaler(with_std=self.scale)
             self.scaler_ = scaler.fit(numbers[:, seen], sample_weight=weight)
-        texts = _texts(X, self.category_columns_)[counted]
+        texts = texts_of_columns(X, self.category_columns_)[counted]
         seen = np.array([any(each is not None for each in column) for column in texts.T], bool)
         self.category_columns_, texts = self.category_columns_[seen], texts[:, seen]
         if seen.any():
             self.encoder_ = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(texts)
-            _warn_of_categories(
+            warn_of_categories(
                 self.encoder_, [X.columns[j] for j in self.category_columns_], len(texts)
             )
         return self
@@ -140,17 +141,17 @@ class ColumnPreparation(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             return X
         parts = []
         if self.scaler_ is not None:
-            numbers = _numbers(X, self.number_columns_)
+            numbers = numbers_of_columns(X, self.number_columns_)
             gaps = np.isnan(numbers)
             if gaps.any():
                 numbers = np.where(gaps, self.scaler_.mean_, numbers)
             parts.append(self.scaler_.transform(numbers) if self.scale else numbers)
         if self.encoder_ is not None:
-            parts.append(self.encoder_.transform(_texts(X, self.category_columns_)))
+            parts.append(self.encoder_.transform(texts_of_columns(X, self.category_columns_)))
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
 
-def _numbers(X: Any, columns: Indices) -> Floats:
+def numbers_of_columns(X: Any, columns: Indices) -> Floats:
     """Return some columns as numbers (n, k), `X` itself if it is an array and these are all."""
     if len(columns) == 0:
         return np.empty((X.shape[0], 0))
@@ -164,7 +165,7 @@ def _numbers(X: Any, columns: Indices) -> Floats:
     return found
 
 
-def _texts(X: Any, columns: Indices) -> Array:
+def texts_of_columns(X: Any, columns: Indices) -> Array:
     """Return some columns as strings (n, k), None where missing."""
     texts = np.empty((X.shape[0], len(columns)), dtype=object)
     for k, j in enumerate(columns):
@@ -172,7 +173,7 @@ def _texts(X: Any, columns: Indices) -> Array:
     return texts
 
 
-def _warn_of_categories(encoder: OneHotEncoder, names: list[Any], n: int) -> None:
+def warn_of_categories(encoder: OneHotEncoder, names: list[Any], n: int) -> None:
     """Warn of columns of text that may hold numbers, or that may name the samples."""
     for name, categories in zip(names, encoder.categories_, strict=True):
         texts = [each for each in categories if each is not None]

@@ -9,6 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Indices
+from kernelquilt.core.dask_chunks import holds_dask, is_dask
 from kernelquilt.data.blocks import names_by_position, naming_text, nothing, with_nan
 from kernelquilt.data.columns import (
     ViewColumns,
@@ -19,6 +20,7 @@ from kernelquilt.data.columns import (
 )
 from kernelquilt.data.conversion import as_views, check_complete, has_views
 from kernelquilt.data.frames import column_names, is_frame
+from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.views import MultiView
 
 # what an estimator knows about the form of its training samples
@@ -52,7 +54,13 @@ class ViewForm(NamedTuple):
 
 
 def validate_views(
-    estimator: Any, X: Any, views: ViewColumns, *, reset: bool, as_given: bool = False
+    estimator: Any,
+    X: Any,
+    views: ViewColumns,
+    *,
+    reset: bool,
+    as_given: bool = False,
+    lazy: bool = False,
 ) -> MultiView:
     """Do `as_views` for an estimator, with scikit-learn's bookkeeping.
 
@@ -72,6 +80,8 @@ def validate_views(
     as_given : bool, default=False
         Whether views stay as they were given; otherwise they become numbers, and single missing
         cells are refused.
+    lazy : bool, default=False
+        Whether samples need not be in memory.
 
     Returns
     -------
@@ -82,6 +92,8 @@ def validate_views(
         for name in ("view_columns_", "feature_names_in_"):
             vars(estimator).pop(name, None)
     two_dimensional = not has_views(X)
+    if not lazy:
+        _check_in_memory(estimator, X)
     if two_dimensional and (reset or hasattr(estimator, "view_columns_")):
         made = _split(estimator, X, views, reset)
     else:
@@ -100,8 +112,19 @@ def validate_views(
     if as_given:
         return made
     made = made.numeric()
+    if isinstance(made, LazyViews):
+        return made.checked(check_complete)
     check_complete(made, whole_rows=two_dimensional and views is None and made.names == ("X",))
     return made
+
+
+def _check_in_memory(estimator: Any, X: Any) -> None:
+    if isinstance(X, LazyViews) or holds_dask(X):
+        raise ValueError(
+            f"{type(estimator).__name__} needs samples in memory, but the views are lazy; load "
+            "them with MultiView(views).compute(), some of them with X[positions], or use "
+            "QuiltClassifier, LateFusionClassifier or their like"
+        )
 
 
 def remember_views(estimator: Any, views: MultiView) -> None:
@@ -114,7 +137,7 @@ def remember_views(estimator: Any, views: MultiView) -> None:
 def forms_of(views: MultiView) -> dict[str, ViewForm]:
     """Return what a model is to know of the columns of views."""
     return {
-        name: ViewForm(views.given(name).shape[1], columns, issparse(views.given(name)))
+        name: ViewForm(views._blocks[name].shape[1], columns, issparse(views._blocks[name]))
         for name, columns in views.columns.items()
     }
 
@@ -179,8 +202,8 @@ def check_alignment(data: Any, y: Any, what: str) -> None:
 
 def _split(estimator: Any, X: Any, views: ViewColumns, reset: bool) -> MultiView:
     """Split 2-D data into views, with scikit-learn's checks of its columns."""
-    if not is_frame(X):
-        if len(getattr(X, "shape", ())) > 2:
+    if is_dask(X) or not is_frame(X):
+        if is_dask(X) or len(getattr(X, "shape", ())) > 2:
             as_views(X)  # which says what to do
         X = with_nan(X)
         with naming_text(X):

@@ -8,12 +8,13 @@ numbers are asked for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from kernelquilt._messages import check_mask, quoted, row_positions, summary
 from kernelquilt._typing import Bools
+from kernelquilt.core.dask_chunks import holds_dask
 from kernelquilt.data import mudata
 from kernelquilt.data.blocks import (
     as_blocks,
@@ -41,9 +42,11 @@ class MultiView:
     ----------
     views : dict of str to block, or list of blocks
         Every block has shape (n_samples, n_columns of the view): an array-like of numbers, a data
-        frame of pandas or polars with columns of any type, or a SciPy sparse matrix. The blocks of
-        a list are named ``view_0``, ``view_1``, ... Data frames with an index must have the same
-        one; frames that hold different samples are joined by `from_frames`.
+        frame of pandas or polars with columns of any type, or a SciPy sparse matrix. Arrays and
+        data frames of dask, with the same chunks of rows, make views that are not in memory:
+        see `stream`. The blocks of a list are named ``view_0``, ``view_1``, ... Data frames with an
+        index must have the same one; frames that hold different samples are joined by
+        `from_frames`.
     observed : array-like of bool of shape (n_samples, n_views), default=None
         True where a sample has a view. By default a view is absent for a sample iff all
         its cells are missing (NaN, None, NaT, NA or null). Zeros are values: samples that lack a
@@ -87,6 +90,16 @@ class MultiView:
     # Iteration could mean samples or views; without this line Python would try X[0], X[1], ...
     __iter__ = None
 
+    def __new__(cls, views: Any = (), *args: Any, **options: Any) -> Self:
+        """Make an object for views that are not in memory where dask computes them."""
+        kind: Any = cls
+        if cls is MultiView and holds_dask(views):
+            from kernelquilt.data.lazy.views import LazyViews
+
+            kind = LazyViews
+        made: Self = object.__new__(kind)
+        return made
+
     def __init__(
         self,
         views: Mapping[Any, Any] | Sequence[Any],
@@ -101,7 +114,7 @@ class MultiView:
             mask = ~empty
         else:
             mask = check_mask(observed, empty.shape, "views")
-            _check_observed_values(mask & empty, tuple(blocks))
+            check_observed_values(mask & empty, tuple(blocks))
         for (name, block), present in zip(list(blocks.items()), mask.T, strict=True):
             blocks[name] = without_rows(block, ~present)
             if not is_frame(block):
@@ -212,6 +225,56 @@ class MultiView:
         from kernelquilt.data.reading import read_views
 
         return read_views(source, **options)
+
+    @classmethod
+    def stream(
+        cls,
+        source: Any,
+        *,
+        observed: Any = None,
+        columns: Mapping[str, Iterable[Any]] | None = None,
+    ) -> "MultiView":
+        """Return views that are read piece by piece whenever they are needed.
+
+        For more samples than memory holds. Estimators of the quilt family read them in some
+        passes and keep no more than a few pieces; ``X[positions]`` loads some samples,
+        ``X.compute()`` all, slices and masks stay as they are.
+
+        Parameters
+        ----------
+        source : dict of str to paths or arrays, or callable
+            For each view a parquet file or a list of such, in which the samples stand in the same
+            order and in row groups of the same lengths; or arrays (n_samples, n_columns) of any
+            kind that can be sliced, such as memory-mapped ones. A callable returns an iterator over
+            MultiViews (or dicts of views) with some samples each, the same whenever it is called,
+            which is checked.
+        observed : array-like of bool of shape (n_samples, n_views), default=None
+            As in `MultiView`, for files and arrays.
+        columns : dict of str to sequence of str, default=None
+            The columns of each view to take from its files, by default all; names of the columns
+            of arrays.
+
+        Returns
+        -------
+        views : LazyViews
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import kernelquilt as kq
+        >>> rna, clinic = np.ones((9000, 20)), np.zeros((9000, 3))
+        >>> rna[:900] = np.nan
+        >>> X = kq.MultiView.stream({"rna": rna, "clinic": clinic})
+        >>> X
+        MultiView: 9000 samples, 2 views, not in memory, 5 chunks of up to 1800 samples
+          rna         20 columns
+          clinic       3 columns
+        >>> X.observed.mean(axis=0).tolist(), len(X[[0, 8999]])
+        ([0.9, 1.0], 2)
+        """
+        from kernelquilt.data.lazy.sources import stream_views
+
+        return stream_views(source, observed, columns or {})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -348,7 +411,7 @@ class MultiView:
         views : MultiView
         """
         mask = check_mask(observed, self.shape, "views")
-        _check_observed_values(mask & ~self._observed, self.names)
+        check_observed_values(mask & ~self._observed, self.names)
         blocks = {
             name: without_rows(block, ~present)
             for (name, block), present in zip(self._blocks.items(), mask.T, strict=True)
@@ -401,7 +464,8 @@ class MultiView:
         return made
 
 
-def _check_observed_values(contradiction: Bools, names: tuple[str, ...]) -> None:
+def check_observed_values(contradiction: Bools, names: tuple[str, ...]) -> None:
+    """Refuse samples (n, V) that are marked as observed although they have no values."""
     for name, rows in zip(names, contradiction.T, strict=True):
         if rows.any():
             raise ValueError(

@@ -1,5 +1,8 @@
 """Synthetic multi-view classification problems."""
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -7,6 +10,7 @@ from scipy.linalg import helmert
 from sklearn.utils import check_random_state
 
 from kernelquilt._typing import Floats, Indices
+from kernelquilt.core.dask_chunks import arrays_of_calls
 from kernelquilt.data.views import MultiView
 
 _CLASS_DISTANCE = 3.0
@@ -23,8 +27,9 @@ def make_multiview(
     label_noise: float = 0.0,
     n_classes: int = 2,
     proportions: ArrayLike | None = None,
+    chunks: int | Sequence[int] | None = None,
     random_state: int | RandomState | None = None,
-) -> tuple[MultiView, Indices]:
+) -> tuple[MultiView, Any]:
     r"""Make views that say more or less about the class of a sample.
 
     With the class centres :math:`c_k`, all 3 apart, and standard normal :math:`e`, sample i of
@@ -55,13 +60,16 @@ def make_multiview(
     n_classes : int, default=2
     proportions : array-like of float of shape (n_classes,), default=None
         Sizes of the classes relative to each other, before label noise; by default equal.
+    chunks : int, sequence of int or None, default=None
+        Number of samples in each chunk of lazy views, which dask draws when they are needed, with
+        `proportions` and `label_noise` in each of them; None draws all samples now.
     random_state : int, RandomState instance or None, default=None
 
     Returns
     -------
     X : MultiView of shape (n_samples, n_views)
         Complete; `make_absent` makes views absent.
-    y : ndarray of int of shape (n_samples,)
+    y : ndarray of int of shape (n_samples,), or array of dask
         Classes 0 to n_classes - 1.
 
     Examples
@@ -70,6 +78,12 @@ def make_multiview(
     >>> X, y = make_multiview(100, 3, relevance=[1, 0.5, 0], random_state=0)
     >>> X.shape, X.names, X["view_0"].shape
     ((100, 3), ('view_0', 'view_1', 'view_2'), (100, 5))
+
+    More than memory holds, if dask is there:
+
+    >>> X, y = make_multiview(1_000_000, chunks=50_000, random_state=0)  # doctest: +SKIP
+    >>> X.shape  # doctest: +SKIP
+    (1000000, 5)
     """
     for name, count, least in (
         ("n_samples", n_samples, 1),
@@ -96,20 +110,72 @@ def make_multiview(
     if shares.sum() == 0:
         raise ValueError("proportions must not all be 0")
 
+    problem = _Problem(columns, strength, redundancy, feature_noise, label_noise, n_classes, shares)
     rng = check_random_state(random_state)
-    y = _labels(rng, n_samples, shares)
+    if chunks is None:
+        *blocks, y = _draw(problem, rng, n_samples)
+        return MultiView(blocks), y
+    lengths = _lengths(chunks, n_samples)
+    loadings = [_loadings(rng, n_classes, size) for size in columns]
+    seeds = rng.randint(2**31 - 1, size=len(lengths)).tolist()
+    calls = [(problem, seed, length, loadings) for seed, length in zip(seeds, lengths, strict=True)]
+    like = [np.empty((0, size)) for size in columns] + [np.empty(0, dtype=np.intp)]
+    *arrays, labels = arrays_of_calls(_draw_chunk, calls, lengths, like)
+    return MultiView(arrays), labels
+
+
+class _Problem(NamedTuple):
+    """What a sample is drawn from; the names are those of `make_multiview`."""
+
+    columns: Indices
+    strength: Floats
+    redundancy: float
+    feature_noise: float
+    label_noise: float
+    n_classes: int
+    shares: Floats
+
+
+def _draw(
+    problem: _Problem, rng: RandomState, n: int, loadings: Sequence[Floats] | None = None
+) -> tuple[Any, ...]:
+    """Return the views of n samples, with given or random loadings, and their classes."""
+    classes = problem.n_classes
+    y = _labels(rng, n, problem.shares)
     # the columns of a Helmert matrix are the vertices of a simplex with edges of length sqrt(2)
-    centres = helmert(n_classes).T * (_CLASS_DISTANCE / np.sqrt(2))
-    shape = (n_samples, n_classes - 1)
-    common = centres[y] + np.sqrt(redundancy) * rng.normal(size=shape)
+    centres = helmert(classes).T * (_CLASS_DISTANCE / np.sqrt(2))
+    shape = (n, classes - 1)
+    common = centres[y] + np.sqrt(problem.redundancy) * rng.normal(size=shape)
     blocks = []
-    for size, factor in zip(columns, strength, strict=True):
-        signal = common + np.sqrt(1 - redundancy) * rng.normal(size=shape)
-        loadings = rng.normal(size=(n_classes - 1, size))
-        loadings /= np.linalg.norm(loadings, axis=1, keepdims=True)
-        noise = feature_noise * rng.normal(size=(n_samples, size))
-        blocks.append(factor * signal @ loadings + noise)
-    return MultiView(blocks), _with_noise(rng, y, label_noise, n_classes)
+    for v, (size, factor) in enumerate(zip(problem.columns, problem.strength, strict=True)):
+        signal = common + np.sqrt(1 - problem.redundancy) * rng.normal(size=shape)
+        A = _loadings(rng, classes, size) if loadings is None else loadings[v]
+        noise = problem.feature_noise * rng.normal(size=(n, size))
+        blocks.append(factor * signal @ A + noise)
+    return *blocks, _with_noise(rng, y, problem.label_noise, classes)
+
+
+def _draw_chunk(
+    problem: _Problem, seed: int, n: int, loadings: Sequence[Floats]
+) -> tuple[Any, ...]:
+    return _draw(problem, RandomState(seed), n, loadings)
+
+
+def _loadings(rng: RandomState, n_classes: int, size: int) -> Floats:
+    A = rng.normal(size=(n_classes - 1, size))
+    return np.asarray(A / np.linalg.norm(A, axis=1, keepdims=True))
+
+
+def _lengths(chunks: int | Sequence[int], n: int) -> list[int]:
+    """Return the number of samples of each chunk."""
+    if isinstance(chunks, int | np.integer):
+        if chunks < 1:
+            raise ValueError(f"chunks must be at least 1, got {chunks}")
+        return [min(int(chunks), n - start) for start in range(0, n, int(chunks))]
+    lengths = [int(length) for length in chunks]
+    if min(lengths, default=0) < 1 or sum(lengths) != n:
+        raise ValueError(f"chunks must be positive and have the sum {n}, got {chunks!r}")
+    return lengths
 
 
 def _one_each(name: str, values: ArrayLike, count: int) -> Floats:

@@ -8,13 +8,19 @@ looked up. Only here it matters which of the two it is.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import quoted, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt.core.blocks import Block, Blocks, array_blocks
 from kernelquilt.core.memory import check_memory
+from kernelquilt.core.passes import Passes
+from kernelquilt.data.lazy.preparation import fit_preparation
+from kernelquilt.data.lazy.views import LazyViews, as_lazy
 from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
 from kernelquilt.data.transformer import ViewTransformer
@@ -210,11 +216,12 @@ class _ViewInput(KernelInput):
         return [np.searchsorted(kept, each) for each in columns]
 
 
-def check_samples(estimator: Any, X: Any) -> Samples:
+def check_samples(estimator: Any, X: Any, *, lazy: bool = False) -> Samples:
     """Return the training samples of an estimator with the parameters `kernels` and `views`.
 
     Sets the attributes of the estimator that describe them. If it has the parameter ``prepare``,
-    views stay as they were given, and `prepare_samples` is next.
+    views stay as they were given, and `prepare_samples` is next. With `lazy` they need not be in
+    memory, and may be `LazyViews`.
     """
     for name in LEARNED:
         vars(estimator).pop(name, None)
@@ -226,7 +233,7 @@ def check_samples(estimator: Any, X: Any) -> Samples:
         estimator.n_features_in_ = stack.shape[1]
         return stack
     return validate_views(
-        estimator, X, estimator.views, reset=True, as_given=prepares_itself(estimator)
+        estimator, X, estimator.views, reset=True, as_given=prepares_itself(estimator), lazy=lazy
     )
 
 
@@ -255,7 +262,70 @@ def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
     estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False))
     estimator.preparation_.n_features_in_ = len(data.names)
     remember_views(estimator.preparation_, data)
+    if isinstance(data, LazyViews):
+        return fit_preparation(estimator.preparation_, data, weight)
     return PreparedViews(estimator.preparation_._fit_views(data, weight=weight), data)
+
+
+def sample_blocks(
+    data: MultiView, *, n_jobs: int | None = None, passes: Passes | None = None
+) -> Blocks:
+    """Return the rows of numeric views in blocks, to be summed over.
+
+    Parameters
+    ----------
+    data : MultiView of n samples
+        From `prepare_samples`; in memory or not.
+    n_jobs : int or None, default=None
+        Number of threads; dask knows its own workers.
+    passes : Passes or None, default=None
+        Counts the passes over the samples.
+
+    Returns
+    -------
+    blocks : Blocks of n rows
+    """
+    if isinstance(data, LazyViews):
+        counted = data.chunks.working(Passes() if passes is None else passes, n_jobs)
+        return Blocks(counted.then(_as_block))
+    views = [data[name] for name in data.names]
+    return array_blocks(views, data.observed, n_jobs=n_jobs, passes=passes)
+
+
+def _as_block(chunk: MultiView) -> Block:
+    return Block(tuple(chunk[name] for name in chunk.names), chunk.observed)
+
+
+def predicts_lazily(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of predictions take views that are not in memory, chunk by chunk.
+
+    Parameters
+    ----------
+    method : callable
+        ``method(estimator, X)`` returns an array (n,) or (n, c).
+
+    Returns
+    -------
+    method : callable
+        Returns an array of dask, which is not computed, for views that dask computes, and an array
+        in memory for others.
+    """
+
+    @wraps(method)
+    def predict(estimator: Any, X: Any) -> Any:
+        lazy = as_lazy(X)
+        if lazy is None:
+            return method(estimator, X)
+        check_is_fitted(estimator)
+        # a sample without any view tells whether the views fit, and what will come out
+        like = method(estimator, lazy.nothing())
+        return lazy.chunks.rowwise(_predicted, estimator, method.__name__, like=like)
+
+    return predict
+
+
+def _predicted(chunk: MultiView, estimator: Any, method: str) -> Any:
+    return getattr(estimator, method)(chunk)
 
 
 def check_gram_memory(estimator: Any, data: Samples, beside: Callable[[int], float]) -> None:

@@ -1,13 +1,14 @@
 """The default: kernel ridge experts of views and of completed kernels, joined by stacking."""
 
 from kernelquilt.quilt.classifier import QuiltClassifier
-from kernelquilt.quilt.late_fusion import LateFusionClassifier
+from kernelquilt.quilt.late_fusion import LateFusionClassifier, LateFusionRegressor
 from kernelquilt.quilt.lp_ridge import LpMKLRidgeClassifier, solve_lp_mkl_ridge
 from kernelquilt.quilt.regressor import QuiltRegressor
 from kernelquilt.quilt.survival.quilt import QuiltSurvival
 
 __all__ = [
     "LateFusionClassifier",
+    "LateFusionRegressor",
     "LpMKLRidgeClassifier",
     "QuiltClassifier",
     "QuiltRegressor",

@@ -151,6 +151,8 @@ class QuiltClassifier(BaseRidgeClassifier):
         *,
         views: Any = None,
         prepare: str | None = "auto",
+        n_landmarks: int = 300,
+        landmarks: str = "uniform",
         completion: Any = None,
         pattern: bool = False,
         experts: Any = "auto",
@@ -163,6 +165,8 @@ class QuiltClassifier(BaseRidgeClassifier):
         self.kernels = kernels
         self.views = views
         self.prepare = prepare
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.completion = completion
         self.pattern = pattern
         self.experts = experts
@@ -174,9 +178,7 @@ class QuiltClassifier(BaseRidgeClassifier):
 
     def _learn(self, data: Samples, targets: Targets) -> None:
         check_experts(self.experts, data, classify=True)
-        fitted, part = fit_to_samples(
-            self, data, targets, instead="LateFusionClassifier is made for many samples; "
-        )
+        fitted, part = fit_to_samples(self, data, targets)
         Labels(self.classes_, part.codes, part.copies).check_two_classes(self)
         loo = fitted.quilt.early_loo, fitted.quilt.late_loo
         early, late = (

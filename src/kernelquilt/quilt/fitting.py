@@ -6,19 +6,29 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from kernelquilt._messages import quoted
-from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.completion.transfer import TransferFill
-from kernelquilt.core.memory import check_memory
-from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels, fit_input
-from kernelquilt.quilt.model import Quilt, fit_quilt
+from kernelquilt._typing import Floats, Indices
+from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
+from kernelquilt.quilt.model import Quilt, TransferCompletion, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.space.gram_completion import complete_grams
+from kernelquilt.quilt.space.transfer import solve_transfer
+from kernelquilt.quilt.space.views import (
+    LANDMARK_CONSTRAINTS,
+    ViewFeatures,
+    check_feature_memory,
+    fit_views,
+    usable_views,
+)
+from kernelquilt.quilt.space.weighted import kernels_of
 from kernelquilt.quilt.stacking import StackingWeights
-from kernelquilt.quilt.view_ridge import usable_views
+
+POINTS = 3  # landmarks of all views together, for each landmark of a view
 
 CONSTRAINTS: dict[str, Any] = {
+    **LANDMARK_CONSTRAINTS,
     "kernels": "no_validation",
     "views": "no_validation",
     "prepare": [StrOptions({"auto"}), None],
@@ -38,102 +48,114 @@ class FittedQuilt:
 
     Attributes
     ----------
-    input : KernelInput
-        All training samples and kernels.
+    views : ViewFeatures
+        From samples to the features of the kernels in use.
     quilt : Quilt
-        Of some of them.
-    kernels, samples : ndarrays of int
-        Which ones.
-    diagonals : ndarray of shape (len(kernels),)
-        k(x, x) if it is the same for all training samples, else nan.
+        On these features.
+    samples : ndarray of int
+        Training samples by which it was tuned.
     """
 
-    input: KernelInput
+    views: ViewFeatures
     quilt: Quilt
-    kernels: Indices
     samples: Indices
-    diagonals: Floats
+
+    @property
+    def input(self) -> KernelInput:
+        """The landmarks."""
+        return self.views.input
+
+    @property
+    def kernels(self) -> Indices:
+        """Kernels in use."""
+        return self.views.kernels
 
     @property
     def entries_per_row(self) -> int:
-        """Kernel entries that are held for each row while predicting."""
-        return 4 * int(self.quilt.observed.size)
+        """Numbers that are held for each row while predicting."""
+        points = 0 if self.quilt.joint is None else len(self.quilt.joint.lengths)
+        return 4 * self.views.n_features + points
 
     def scores(self, rows: Any) -> tuple[Floats, Floats]:
         """Return scores (1 or 2, n_rows, c) and (M, n_rows, c) of rows in their container."""
-        needed = np.isin(np.arange(len(self.input.names)), self.kernels)
-        kernels = self.input.kernels(rows, needed)
-        K = np.array([kernel[:, self.samples] for kernel in kernels], dtype=np.float64)
-        observed = self.input.observed_of(rows)[:, self.kernels]
-        return self.quilt.scores(K, observed, self._diag(rows, observed))
-
-    def _diag(self, rows: Any, observed: Bools) -> Floats:
-        """Return k(x, x) of rows, (M, n_rows); known, too, if it is the same for all samples."""
-        found = [self.input.diag(rows, m) for m in self.kernels]
-        unknown = [
-            name
-            for name, diag, same in zip(self.quilt.names, found, self.diagonals, strict=True)
-            if diag is None and np.isnan(same)
-        ]
-        if unknown:
-            raise ValueError(
-                f"k(x, x) of the {len(rows)} new samples is needed for the kernels "
-                f"{quoted(unknown)}; give it as diag= of the KernelStack, slice training and new "
-                "samples from one stack, or scale kernels to unit diagonal"
-            )
-        filled = [
-            np.full(len(rows), same) if diag is None else diag
-            for diag, same in zip(found, self.diagonals, strict=True)
-        ]
-        return np.where(observed.T, np.array(filled, dtype=np.float64), 0.0)
+        Z, observed = self.views.of(rows)
+        return self.quilt.scores(Z, observed, self.views.lengths(rows, Z, observed))
 
 
-def fit_to_samples(
-    estimator: Any, data: Samples, targets: Targets, *, instead: str = ""
-) -> tuple[FittedQuilt, Targets]:
-    """Fit the quilt of an estimator, and return the targets of the samples that it uses.
+def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[FittedQuilt, Targets]:
+    """Fit the quilt of an estimator, and return the targets of the samples that tune it.
 
     Parameters
     ----------
     estimator : QuiltClassifier or QuiltRegressor
     data : MultiView or KernelStack of n samples
     targets : Targets of n samples
-    instead : str, default=""
-        What to do if there are too many samples.
 
     Returns
     -------
     fitted : FittedQuilt
     targets : Targets
+        Of ``fitted.samples``.
     """
-    n_kernels = count_kernels(data, estimator.kernels)
-    n = int(np.count_nonzero(targets.copies))
-    needed = 8 * n**2 * (9 * n_kernels + 6)
-    check_memory(n, n_kernels, needed, max_memory=estimator.max_memory, instead=instead)
+    rng = check_random_state(estimator.random_state)
+    n_landmarks = estimator.n_landmarks if estimator.completion is None else len(data)
+    samples = np.flatnonzero(targets.copies > 0)
+    check_feature_memory(estimator, data, len(samples), n_landmarks, joint=POINTS)
     held = fit_input(estimator, data, targets.copies)
-    K, observed = held.training_gram(data)
-    counts = observed[targets.copies > 0].sum(axis=0)
+    counts = held.observed[samples].sum(axis=0)
     used = usable_views(type(estimator).__name__, held.names, counts)
-    kernels = np.flatnonzero(used)
-    samples = np.flatnonzero((targets.copies > 0) & observed[:, used].any(axis=1))
+    samples = samples[held.observed[np.ix_(samples, used)].any(axis=1)]
+    views, Z = fit_views(
+        held,
+        data,
+        np.flatnonzero(used),
+        targets.copies,
+        n_landmarks=n_landmarks,
+        landmarks=estimator.landmarks,
+        rng=rng,
+    )
+    if len(samples) < len(data):
+        data, Z = data[samples], [z[samples] for z in Z]
+    observed = held.observed[np.ix_(samples, used)]
+    lengths = views.lengths(data, Z, observed)
     part = targets.part(samples)
-    if not (used.all() and len(part.Y) == len(observed)):
-        block = np.ix_(samples, samples)
-        K = np.array([kernel[block] for kernel in K[used]])
-        observed = observed[np.ix_(samples, kernels)]
-    completion = estimator.completion
-    if completion is None:
-        completion = TransferFill(weighting="loo", n_passes=2, constant=0.0, unit_diagonal=False)
+    if estimator.completion is None:
+        kernels = kernels_of(Z)
+        transfer, completed = solve_transfer(Z, observed, kernels=kernels, n_jobs=estimator.n_jobs)
+        completion: Any = TransferCompletion(transfer)
+    else:
+        completion, completed = complete_grams(
+            clone(estimator.completion), views.names, Z, observed
+        )
+        kernels = kernels_of(completed)
+    own = [
+        np.where(present, length, _squares(z))
+        for present, length, z in zip(observed.T, lengths, completed, strict=True)
+    ]
     quilt = fit_quilt(
-        K,
+        Z,
         observed,
+        np.sum(own, axis=0),
         part,
-        names=tuple(held.names[m] for m in kernels),
-        completer=clone(completion),
+        names=views.names,
+        completed=completed,
+        kernels=kernels,
+        completion=completion,
+        points=_points(len(samples), n_landmarks, rng),
         pattern=estimator.pattern,
         n_jobs=estimator.n_jobs,
     )
-    return FittedQuilt(held, quilt, kernels, samples, _constant_diagonals(K, observed)), part
+    return FittedQuilt(views.forget_others(), quilt, samples), part
+
+
+def _squares(z: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", z, z))
+
+
+def _points(n: int, n_landmarks: int, rng: np.random.RandomState) -> Indices:
+    """Return the landmarks of all views together."""
+    count = POINTS * n_landmarks
+    return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
 
 
 def store_attributes(
@@ -156,18 +178,7 @@ def store_attributes(
     estimator.reliability_[used] = late.weights[: len(used)]
     estimator.pattern_reliability_ = float(late.weights[-1]) if estimator.pattern else 0.0
     estimator.view_transfer_ = np.full((M, M), np.nan)
-    transfer = getattr(quilt.completer, "transfer_", None)
+    transfer = quilt.completion.shares_explained
     if transfer is not None:
         estimator.view_transfer_[np.ix_(used, used)] = transfer
     np.fill_diagonal(estimator.view_transfer_, 1.0)
-
-
-def _constant_diagonals(K: Numbers, observed: Bools) -> Floats:
-    """Return the diagonal of each kernel (M,) if it is the same for all samples, else nan."""
-    values = np.full(len(K), np.nan)
-    for m, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):
-        diag = kernel.diagonal()[present].astype(np.float64)
-        tolerance = 1e-5 if K.dtype == np.float32 else 1e-8
-        if np.ptp(diag) <= tolerance * np.abs(diag).max():
-            values[m] = diag.mean()
-    return values

@@ -32,25 +32,24 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from kernelquilt._typing import Floats, Indices
-from kernelquilt.core.memory import check_memory
-from kernelquilt.data.gram import check_kernel
-from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
+from kernelquilt._typing import Floats
+from kernelquilt.kernels.inputs import Samples
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
-from kernelquilt.quilt.stacking import solve_softmax_stacking
-from kernelquilt.quilt.view_ridge import (
-    LEAST_SAMPLES,
-    LandmarkRidge,
-    ViewRidge,
-    fit_landmark_ridge,
-    fit_view_ridge,
-    loo_scores,
-    usable_views,
-)
+from kernelquilt.quilt.ridge_regressor import BaseRidgeRegressor, determination
+from kernelquilt.quilt.space.views import LANDMARK_CONSTRAINTS
+from kernelquilt.quilt.stacking import solve_linear_stacking, solve_softmax_stacking
+from kernelquilt.quilt.view_ridge import fit_view_ridges, fused_scores, landmarks_of
+
+CONSTRAINTS: dict[str, Any] = {
+    **LANDMARK_CONSTRAINTS,
+    "kernels": "no_validation",
+    "views": "no_validation",
+    "prepare": [StrOptions({"auto"}), None],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+}
 
 
 class LateFusionClassifier(BaseRidgeClassifier):
@@ -116,19 +115,15 @@ class LateFusionClassifier(BaseRidgeClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "kernels": "no_validation",
-        "views": "no_validation",
-        "prepare": [StrOptions({"auto"}), None],
+        **CONSTRAINTS,
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         n_landmarks: int = 700,
         *,
+        landmarks: str = "uniform",
         kernels: Any = "median_gaussian",
         views: Any = None,
         prepare: str | None = "auto",
@@ -137,6 +132,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
         random_state: Any = None,
     ) -> None:
         self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.kernels = kernels
         self.views = views
         self.prepare = prepare
@@ -145,67 +141,124 @@ class LateFusionClassifier(BaseRidgeClassifier):
         self.random_state = random_state
 
     def _learn(self, data: Samples, targets: Targets) -> None:
-        held = fit_input(self, data, targets.copies)
-        held.describe(self)
-        rng = check_random_state(self.random_state)
-        having = [np.flatnonzero(o & (targets.copies > 0)) for o in held.observed.T]
-        counts = np.array([len(rows) for rows in having])
-        used = usable_views(type(self).__name__, self.kernel_names_, counts)
-        most = min(counts.max(), self.n_landmarks)
-        needed = 8 * most * (7 * most + 3 * counts.max())
-        check_memory(counts.max(), 1, needed, instead="lower n_landmarks; ")
-        landmarks = [
-            np.sort(rng.choice(len(rows), self.n_landmarks, replace=False))
-            if len(rows) > self.n_landmarks
-            else None
-            for rows in having
-        ]
-        self.view_ridges_: list[ViewRidge | LandmarkRidge | None] = Parallel(
-            self.n_jobs, prefer="threads"
-        )(
-            delayed(_fit_ridge)(held, data, m, rows, chosen, targets)
-            for m, (rows, chosen) in enumerate(zip(having, landmarks, strict=True))
-        )
-        scores = loo_scores(self.view_ridges_, having, len(targets.codes), targets.Y.shape[1])
-        self.stacking_ = solve_softmax_stacking(scores, targets.codes, sample_weight=targets.weight)
-        self.reliability_ = np.where(used, self.stacking_.weights, 0.0)
-        self.view_loo_score_ = np.array(
-            [
-                loo_accuracy(score[rows], targets.part(rows)) if ridge is not None else np.nan
-                for score, rows, ridge in zip(scores, having, self.view_ridges_, strict=True)
-            ]
-        )
-        self.loo_score_ = loo_accuracy(self.stacking_.combine(scores), targets)
+        found = fit_view_ridges(self, data, targets)
+        found.input.describe(self)
+        part, self.view_ridges_ = found.targets, found.ridges
+        self.stacking_ = solve_softmax_stacking(found.scores, part.codes, sample_weight=part.weight)
+        self.reliability_ = _reliabilities(self)
+        self.view_loo_score_ = found.by_view(loo_accuracy)
+        self.loo_score_ = loo_accuracy(self.stacking_.combine(found.scores), part)
 
     @property
     def _entries_per_row(self) -> int:
-        return max([1, *(len(each.rows) for each in self.view_ridges_ if each is not None)])
+        return landmarks_of(self.view_ridges_)
 
     def _log_proba(self, rows: Any) -> Floats:
-        observed = self.input_.observed_of(rows)
-        total = np.tile(self.stacking_.bias, (len(rows), 1))
-        for m, (ridge, weight) in enumerate(zip(self.view_ridges_, self.reliability_, strict=True)):
-            having = np.flatnonzero(observed[:, m])
-            if ridge is not None and weight > 0 and len(having):
-                part = self.input_.narrowed(rows, m)[having]
-                total[having] += weight * ridge.scores(self.input_.between(part, m, ridge.rows))
-        return total
+        return fused_scores(self, rows)
 
 
-def _fit_ridge(
-    held: KernelInput,
-    data: Samples,
-    m: int,
-    rows: Indices,
-    landmarks: Indices | None,
-    targets: Targets,
-) -> ViewRidge | LandmarkRidge | None:
-    """Fit the ridge regression of one kernel, on the samples `rows` that have it."""
-    if len(rows) < LEAST_SAMPLES:
-        return None
-    columns = rows if landmarks is None else rows[landmarks]
-    kernel = held.between(held.narrowed(data, m)[rows], m, columns)
-    if landmarks is None:
-        check_kernel(kernel, held.names[m])
-        return fit_view_ridge(kernel, rows, targets.part(rows))
-    return fit_landmark_ridge(kernel, landmarks, rows, targets.part(rows))
+class LateFusionRegressor(BaseRidgeRegressor):
+    """A kernel ridge regression for each view, joined by learned reliabilities.
+
+    `LateFusionClassifier` with the squared loss: the prediction is the weighted sum of the scores
+    of the views that a sample has. `QuiltRegressor` has it as a part.
+
+    Parameters
+    ----------
+    n_landmarks : int, default=700
+        Views that more samples have are learned in the span of this many of them.
+    landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
+        How landmarks are chosen among the training samples: at random, as those nearest to the
+        centres of clusters, or one after the other where the kernel is approximated worst.
+    kernels : str, callable, list or dict, default="median_gaussian"
+        Kernels of the views, as in `ViewKernels`; "precomputed" for plain arrays of kernels of
+        shape (n, n, M). Each kernel makes a ridge regression.
+    views : dict of str to columns, "columns" or None, default=None
+        The views of 2-D data, as in `as_views`.
+    prepare : {"auto"} or None, default="auto"
+        ``"auto"`` fills single missing cells with the mean of their column and encodes categories
+        one-hot, by what the training samples show; complete numeric views stay as they are. None
+        refuses both.
+    n_jobs : int or None, default=None
+        Threads over the kernels.
+    random_state : int, RandomState instance or None, default=None
+        For the choice of landmarks.
+
+    Attributes
+    ----------
+    reliability_ : ndarray of shape (M,)
+        Weight of the regression of each kernel, zero if less than 3 samples have it.
+    view_ridges_ : list of M ViewRidge or None
+        The ridge regression of each kernel.
+    view_loo_score_ : ndarray of shape (M,)
+        Leave-one-out coefficient of determination of each on the samples that have its view, nan
+        for None.
+    loo_score_ : float
+        Leave-one-out coefficient of determination of all together (the reliabilities are not left
+        out).
+    stacking_ : StackingWeights
+        Reliabilities and bias.
+    preparation_ : ViewTransformer or None
+        What fills cells and encodes categories.
+    kernel_names_ : tuple of str of length M
+        Names of the kernels.
+    n_features_in_ : int
+        Number of columns of 2-D data, otherwise of views or kernels.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, _ = kq.datasets.load_example("wdbc")
+    >>> target = X["mean"][:, 0]
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> bool(kq.LateFusionRegressor().fit(X, target).loo_score_ > 0.7)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = CONSTRAINTS
+
+    def __init__(
+        self,
+        n_landmarks: int = 700,
+        *,
+        landmarks: str = "uniform",
+        kernels: Any = "median_gaussian",
+        views: Any = None,
+        prepare: str | None = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.kernels = kernels
+        self.views = views
+        self.prepare = prepare
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
+        found = fit_view_ridges(self, data, targets)
+        found.input.describe(self)
+        part, self.view_ridges_ = found.targets, found.ridges
+        self.stacking_ = solve_linear_stacking(found.scores, part.Y, sample_weight=part.weight)
+        self.reliability_ = _reliabilities(self)
+        self.view_loo_score_ = found.by_view(_explained)
+        self.loo_score_ = _explained(self.stacking_.combine(found.scores), part)
+
+    @property
+    def _entries_per_row(self) -> int:
+        return landmarks_of(self.view_ridges_)
+
+    def _predict_part(self, rows: Any) -> Floats:
+        return fused_scores(self, rows)
+
+
+def _reliabilities(estimator: Any) -> Floats:
+    """Return the stacking weights (M,), zero for views of no use."""
+    useless = [ridge is None for ridge in estimator.view_ridges_]
+    return np.where(useless, 0.0, estimator.stacking_.weights)
+
+
+def _explained(scores: Floats, targets: Targets) -> float:
+    """Return the weighted coefficient of determination of scores (n, c)."""
+    return determination(targets.Y, scores, targets.weight)

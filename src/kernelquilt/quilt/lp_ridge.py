@@ -40,25 +40,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._messages import print_progress
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, warn_unless_converged
-from kernelquilt.core.weights.alternating import alternate
-from kernelquilt.core.weights.newton import newton
-from kernelquilt.core.weights.sets import NormBall, Simplex
-from kernelquilt.core.weights.solver import WeightSolver, certified_at
-from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.kernels.inputs import Samples, check_gram_memory, fit_input
+from kernelquilt.kernels.inputs import Samples, fit_input
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
-from kernelquilt.quilt.ridge import FittedRidge, fit_ridge
+from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
+from kernelquilt.quilt.space.views import (
+    LANDMARK_CONSTRAINTS,
+    check_feature_memory,
+    fit_views,
+)
+from kernelquilt.quilt.space.weighted import (
+    DEFAULT_PENALTY,
+    WeightedSums,
+    default_penalty,
+    kernels_of,
+)
 from kernelquilt.quilt.stacking import solve_softmax_stacking
-from kernelquilt.quilt.weighted_ridge import WeightedRidge
-
-DEFAULT_PENALTY = 0.3
+from kernelquilt.quilt.weighted_ridge import WeightedRidge, solve_weights
 
 
 @single_threaded_blas()
@@ -116,21 +121,14 @@ def solve_lp_mkl_ridge(
     part = K if len(used) == n else np.array([kernel[np.ix_(used, used)] for kernel in K])
     ridge = WeightedRidge(part, np.ascontiguousarray(Y[used].T), lam, weight[used])
     options = Options(tol, max_iter, on_step=on_step)
-    if p == np.inf:
-        solution = certified_at(ridge, allowed.astype(np.float64), options)
-    else:
-        second_order = p < CLOSED_FORM_FROM and method == "auto"
-        solver: WeightSolver[Simplex] = newton if second_order else alternate
-        solution = solver(ridge, Simplex(allowed) if p == 1.0 else NormBall(allowed, p), options)
+    solution = solve_weights(ridge, p, allowed, options, newton_below=_below(method))
     dual_coef = np.zeros((Y.shape[1], n))
     dual_coef[:, used] = solution.dual_coef
     return replace(solution, dual_coef=dual_coef, intercept=np.atleast_1d(solution.intercept))
 
 
-def default_penalty(p: float, n_kernels: int, size: float = 1.0) -> float:
-    """Return a penalty for kernels whose mean diagonal is `size`."""
-    even = n_kernels ** (-1.0 / p) if p > 1.0 else 1.0
-    return DEFAULT_PENALTY * size * even
+def _below(method: str) -> float:
+    return CLOSED_FORM_FROM if method == "auto" else 0.0
 
 
 class LpMKLRidgeClassifier(BaseRidgeClassifier):
@@ -220,10 +218,12 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         "kernels": "no_validation",
         "views": "no_validation",
         "prepare": [StrOptions({"auto"}), None],
+        **LANDMARK_CONSTRAINTS,
         "tol": [Interval(Real, 0, np.inf, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
@@ -235,10 +235,13 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         kernels: Any = "gaussian",
         views: Any = None,
         prepare: str | None = "auto",
+        n_landmarks: int = 300,
+        landmarks: str = "uniform",
         tol: float = 1e-3,
         max_iter: int = 200,
         class_weight: Any = None,
         n_jobs: int | None = None,
+        random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.p = p
@@ -246,66 +249,74 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.kernels = kernels
         self.views = views
         self.prepare = prepare
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.random_state = random_state
         self.verbose = verbose
 
     def _learn(self, data: Samples, targets: Targets) -> None:
-        check_gram_memory(self, data, lambda _: 6.0)
-        held = fit_input(self, data, targets.copies)
-        held.describe(self)
-        K, observed = held.training_gram(data)
-        seen = observed[targets.copies > 0].any(axis=0)
         exponents = np.atleast_1d(np.asarray(self.p, dtype=np.float64))
         if exponents.ndim != 1 or len(exponents) == 0 or not (exponents >= 1.0).all():
             raise ValueError(
                 f"p must be a number, or a list of at least one, each at least 1; got {self.p!r}"
             )
-        fits: list[tuple[float, Solution, FittedRidge]] = Parallel(self.n_jobs, prefer="threads")(
-            delayed(self._fit_exponent)(float(p), K, seen, targets) for p in exponents
+        samples = np.flatnonzero(targets.copies > 0)
+        check_feature_memory(self, data, len(samples), self.n_landmarks)
+        held = fit_input(self, data, targets.copies)
+        held.describe(self)
+        seen = held.observed[samples].any(axis=0)
+        views, Z = fit_views(
+            held,
+            data,
+            np.flatnonzero(seen),
+            targets.copies,
+            n_landmarks=self.n_landmarks,
+            landmarks=self.landmarks,
+            rng=check_random_state(self.random_state),
+            centred=False,
         )
-        best = min(range(len(fits)), key=lambda number: fits[number][2].fit.error)
-        self.lam_, solution, ridge = fits[best]
+        part = targets.part(samples)
+        Z = [z[samples] for z in Z]
+        weighted = WeightedSums(Z, part, kernels_of(Z))
+        fits = Parallel(self.n_jobs, prefer="threads")(
+            delayed(self._fit_exponent)(float(p), weighted, part) for p in exponents
+        )
+        best = min(range(len(fits)), key=lambda number: fits[number][2].error)
+        self.lam_, solution, ridge, fit = fits[best]
         self.p_ = float(exponents[best])
-        self.weights_ = solution.weights
+        self.weights_ = np.zeros(len(seen))
+        self.weights_[seen] = solution.weights
         self.objective_ = solution.objective
         self.duality_gap_ = solution.duality_gap
         self.n_iter_, self.n_solves_ = solution.n_iter, solution.n_solves
         self.converged_ = solution.converged
         self.history_ = solution.history
-        self.dual_coef_ = ridge.coef.T / ridge.scale
-        self.intercept_ = ridge.bias
-        self.penalty_ = ridge.fit.lam
-        loo = ridge.fit.loo[None]
-        self.stacking_ = solve_softmax_stacking(loo, targets.codes, sample_weight=targets.weight)
-        self.loo_score_ = loo_accuracy(self.stacking_.combine(loo), targets)
+        self.intercept_, self.penalty_ = ridge.bias, ridge.lam
+        self.dual_coef_ = np.zeros((targets.Y.shape[1], len(targets.Y)))
+        self.dual_coef_[:, samples] = fit.coef.T / ridge.scale
+        self._views = views.forget_others()
+        self._coef = [
+            made.back(coef)[0]
+            for made, coef in zip(views.maps, weighted.by_kernel(ridge.coef), strict=True)
+        ]
+        loo = fit.loo[None]
+        self.stacking_ = solve_softmax_stacking(loo, part.codes, sample_weight=part.weight)
+        self.loo_score_ = loo_accuracy(self.stacking_.combine(loo), part)
         warn_unless_converged(type(self).__name__, [solution], self.max_iter)
 
     def _fit_exponent(
-        self, p: float, K: Numbers, seen: Bools, targets: Targets
-    ) -> tuple[float, Solution, FittedRidge]:
+        self, p: float, weighted: WeightedSums, targets: Targets
+    ) -> tuple[float, Solution, FeatureRidge, RidgeFit]:
         """Return penalty and solution of the weights, and the ridge on them."""
-        diagonal = np.einsum("mii->mi", K[seen]).mean(axis=0)
-        size = mean_diagonal(diagonal, targets.copies)
-        lam = default_penalty(p, int(seen.sum()), size) if self.lam is None else self.lam
-        solution = solve_lp_mkl_ridge(
-            K,
-            targets.Y,
-            p=p,
-            lam=lam,
-            sample_weight=targets.weight,
-            allowed=seen,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=self._reporter(p),
-        )
-        combined = np.tensordot(solution.weights, K, axes=1)
-        ridge = fit_ridge(
-            combined, targets.Y, sample_weight=targets.weight, held_out=targets.held_out
-        )
-        return lam, solution, ridge
+        size = weighted.mean_length(targets.copies)
+        lam = default_penalty(p, weighted.n_kernels, size) if self.lam is None else self.lam
+        options = Options(self.tol, self.max_iter, on_step=self._reporter(p))
+        solution = weighted.solve(p, lam, options, newton_below=CLOSED_FORM_FROM)
+        return lam, solution, *weighted.fit(solution.weights)
 
     def _reporter(self, p: float) -> Callable[[Step], None] | None:
         if not self.verbose:
@@ -320,12 +331,14 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
 
     @property
     def _entries_per_row(self) -> int:
-        return int(self.dual_coef_.shape[1])
+        return sum(map(len, self._coef))
 
     def _log_proba(self, rows: Any) -> Floats:
         scores = np.tile(self.intercept_, (len(rows), 1))
-        needed = self.weights_ > 0
-        kernels = self.input_.kernels(rows, needed)
-        for weight, kernel in zip(self.weights_[needed], kernels, strict=True):
-            scores += weight * (kernel @ self.dual_coef_.T)
+        observed = self.input_.observed_of(rows)
+        for m, made, coef in zip(self._views.kernels, self._views.maps, self._coef, strict=True):
+            having = np.flatnonzero(observed[:, m])
+            if self.weights_[m] > 0 and len(having):
+                part = self.input_.narrowed(rows, m)[having]
+                scores[having] += self.input_.between(part, m, made.columns) @ coef
         return self.stacking_.combine(scores[None])

@@ -1,15 +1,17 @@
-r"""The quilt: kernels completed by transfer, two ridge experts on them, and late fusion beside.
+r"""The quilt: views completed by transfer, two ridge experts on them, and late fusion beside.
 
-1. Each kernel is centred and scaled to mean diagonal 1 over the training samples that have it.
-2. A completer fills the absent samples: :math:`\hat K_p`, without looking at targets.
-3. Expert A is a ridge regression (:mod:`kernelquilt.quilt.ridge`) on :math:`\sum_p g_p \hat K_p`,
+1. Each view has features in the span of its landmarks, centred and scaled to mean squared length 1
+   over the training samples that have it (:mod:`kernelquilt.quilt.space.maps`).
+2. Absent views are filled in (:mod:`kernelquilt.quilt.space.transfer`), without looking at targets:
+   :math:`z_p`, and :math:`\hat K_p` for the kernels of all samples that belong to them.
+3. Expert A is a ridge regression (:mod:`kernelquilt.quilt.ridge`) on :math:`[\sqrt{g_p} z_p]_p`,
    with equal weights or those of lp-MKL with squared loss (:mod:`kernelquilt.quilt.lp_ridge`), p of
    1, 4/3, 2 or 4, whichever has the least leave-one-out error.
 4. Expert B is a ridge regression on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian
-   kernel of all views together, :math:`D_{ij} = \sum_p (\hat K_{p,ii} + \hat K_{p,jj} - 2 \hat
-   K_{p,ij})`, gamma of .3 or 1 by the same error. With one view there is nothing to join, and no
-   expert B.
-5. Beside them a ridge regression on each kernel alone, of the samples that have it
+   kernel of all views together, :math:`D_{ij} = \sum_p |z_p(i) - z_p(j)|^2`, gamma of .3 or 1 by
+   the same error, in the span of some of the samples. With one view there is nothing to join,
+   and no expert B.
+5. Beside them a ridge regression on each view alone, of the samples that have it
    (:mod:`kernelquilt.quilt.late_fusion`), and, if the pattern of absence may tell the target, one
    on the share of kernels that two samples both have or both lack.
 
@@ -20,28 +22,26 @@ without any view has scores zero.
 =====================  ===========================================
 symbol                 name here
 =====================  ===========================================
-K_p, centred           ``K[p]``
-completed              ``filled[p]``
+z_p side by side       ``flat``
 g                      ``kernel_weights``
 gamma / median D       ``Joint.rate``
 =====================  ===========================================
 """
 
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.kernels.centring import Centring
+from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.core.solution import Options
 from kernelquilt.kernels.distances import pair_median
-from kernelquilt.quilt.lp_ridge import default_penalty, solve_lp_mkl_ridge
-from kernelquilt.quilt.ridge import PENALTIES, FittedRidge, fit_ridge
+from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.view_ridge import ViewRidge, loo_scores
+from kernelquilt.quilt.space.maps import centre_and_scale, independent_directions
+from kernelquilt.quilt.space.transfer import Features, Transfer
+from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
 RATES = (0.3, 1.0)
@@ -53,88 +53,120 @@ class Weighted(NamedTuple):
 
     kernel_weights: Floats
     gap: float
-    ridge: FittedRidge
+    ridge: FeatureRidge
 
 
 class Joint(NamedTuple):
-    """Expert B: what distances are multiplied by, and the ridge."""
+    """Expert B: what distances are multiplied by, its landmarks, and the ridge on them.
+
+    Attributes
+    ----------
+    rate : float
+    points : ndarray of shape (n_points, D)
+        Landmarks among the completed samples.
+    lengths : ndarray of shape (n_points,)
+        Their squared lengths.
+    ridge : FeatureRidge
+        On the similarities with them.
+    """
 
     rate: float
-    ridge: FittedRidge
+    points: Floats
+    lengths: Floats
+    ridge: FeatureRidge
+
+    def scores(self, flat: Floats, lengths: Floats) -> Floats:
+        """Return scores (n_rows, c) of completed features and their squared lengths."""
+        D = joint_distances(flat, lengths, self.points, self.lengths)
+        D *= -self.rate
+        return self.ridge.scores(np.exp(D, out=D))
 
 
 class Pattern(NamedTuple):
     """The ridge that sees only which kernels a sample has."""
 
-    centring: Centring
-    ridge: FittedRidge
+    mean: Floats
+    scale: float
+    ridge: FeatureRidge
 
-    def scores(self, observed: Bools, training: Bools) -> Floats:
+    def features(self, observed: Bools) -> Floats:
+        """Return features (n_rows, M) whose products are shares of kernels that agree, centred."""
+        return np.asarray((observed - self.mean) * self.scale)
+
+    def scores(self, observed: Bools) -> Floats:
         """Return scores (n_rows, c) of the patterns (n_rows, M)."""
-        return self.ridge.scores(self.centring.apply(_agreement(observed, training))[0])
+        return self.ridge.scores(self.features(observed))
+
+
+class TransferCompletion(NamedTuple):
+    """The transfer between features, with lengths."""
+
+    transfer: Transfer
+
+    @property
+    def shares_explained(self) -> Floats:
+        """Share of each view that each other explains, (M, M)."""
+        return self.transfer.scores
+
+    def complete(self, Z: Features, observed: Bools, lengths: Floats) -> tuple[Features, Floats]:
+        """Return completed features, and squared lengths (M, n_rows)."""
+        filled = self.transfer.complete(Z, observed)
+        lengths = lengths.copy()
+        for p, z in enumerate(filled):
+            absent = ~observed[:, p]
+            lengths[p, absent] = np.square(z[absent]).sum(axis=1)
+        return filled, lengths
 
 
 @dataclass(frozen=True)
 class Quilt:
-    """A fitted quilt of n training samples and M kernels.
+    """A fitted quilt of M kernels.
 
     Attributes
     ----------
     names : tuple of M str
         Names of the kernels.
-    observed : ndarray of bool of shape (n, M)
-        Which training samples have which kernel.
-    completer : completer
-        Fitted to the centred kernels.
+    completion : TransferCompletion or GramCompletion
+        What fills in absent views.
     weighted : Weighted
         Expert A.
     joint : Joint or None
         Expert B, None for one kernel.
-    lengths : ndarray of shape (n,)
-        Squared lengths of the completed training samples, over all kernels.
-    late : list of M ViewRidge
-        The ridges of single kernels, which also know how the kernels are centred.
+    late : list of M FeatureRidge
+        The ridges of single kernels.
     pattern : Pattern or None
         The ridge of the pattern of absence.
+    early_loo : ndarray of shape (1 or 2, n, c), or None
+        Leave-one-out scores of the experts on completed kernels; not kept in a pickle.
+    late_loo : ndarray of shape (M or M + 1, n, c), or None
+        Those of the ridges beside, zero where absent.
     """
 
     names: tuple[str, ...]
-    observed: Bools
-    completer: Any
+    completion: Any
     weighted: Weighted
     joint: Joint | None
-    lengths: Floats
-    late: list[ViewRidge]
+    late: list[FeatureRidge]
     pattern: Pattern | None
+    early_loo: Any
+    late_loo: Any
 
-    @property
-    def early_loo(self) -> Floats:
-        """Leave-one-out scores of the experts on completed kernels, shape (1 or 2, n, c)."""
-        experts = [self.weighted.ridge] + ([] if self.joint is None else [self.joint.ridge])
-        return np.array([ridge.fit.loo for ridge in experts])
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "early_loo": None, "late_loo": None}
 
-    @property
-    def late_loo(self) -> Floats:
-        """Leave-one-out scores of the ridges beside, zero where absent, (M or M + 1, n, c)."""
-        having = [view.rows for view in self.late]
-        loo = loo_scores(self.late, having, *self.weighted.ridge.fit.loo.shape)
-        return loo if self.pattern is None else np.array([*loo, self.pattern.ridge.fit.loo])
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
 
-    @property
-    def n_late(self) -> int:
-        """Number of ridges beside the experts on completed kernels."""
-        return len(self.late) + (self.pattern is not None)
-
-    def scores(self, K: Floats, observed: Bools, diag: Floats) -> tuple[Floats, Floats]:
+    def scores(self, Z: Features, observed: Bools, lengths: Floats) -> tuple[Floats, Floats]:
         """Return the scores of new samples.
 
         Parameters
         ----------
-        K : ndarray of shape (M, n_rows, n)
-            Kernels with the training samples as they were given, zero where absent.
+        Z : Features of n_rows samples
+            Zero where absent.
         observed : ndarray of bool of shape (n_rows, M)
-        diag : ndarray of shape (M, n_rows)
-            Similarity of each sample with itself.
+        lengths : ndarray of shape (M, n_rows)
+            Squared lengths, zero where absent.
 
         Returns
         -------
@@ -143,64 +175,60 @@ class Quilt:
         late : ndarray of shape (M, n_rows, c), or (M + 1, n_rows, c)
             Scores of the ridges of single kernels, and of that of the pattern.
         """
-        n_outputs = self.weighted.ridge.coef.shape[1]
-        late = np.zeros((self.n_late, len(observed), n_outputs))
-        rows, own = np.zeros(K.shape), np.zeros(diag.shape)
-        for p, view in enumerate(self.late):
-            having = np.flatnonzero(observed[:, p])
-            if len(having) == 0:
-                continue
-            block = np.ix_(having, view.rows)
-            rows[p][block], own[p, having] = view.centring.apply(K[p][block], diag[p][having])
-            late[p, having] = view.ridge.scores(rows[p][block])
-        early = np.zeros((1 if self.joint is None else 2, len(observed), n_outputs))
+        n_rows, n_outputs = len(observed), len(self.weighted.ridge.bias)
+        n_late = len(self.late) + (self.pattern is not None)
+        late = np.zeros((n_late, n_rows, n_outputs))
+        for out, ridge, z, present in zip(late, self.late, Z, observed.T, strict=False):
+            out[present] = ridge.scores(z[present])
+        early = np.zeros((1 if self.joint is None else 2, n_rows, n_outputs))
         some = np.flatnonzero(observed.any(axis=1))
         if self.pattern is not None:
-            late[-1, some] = self.pattern.scores(observed[some], self.observed)
+            late[-1, some] = self.pattern.scores(observed[some])
         if len(some):
-            early[:, some] = self._early(rows[:, some], observed[some], own[:, some])
+            if len(some) < n_rows:
+                Z, observed, lengths = [z[some] for z in Z], observed[some], lengths[:, some]
+            completed, lengths = self.completion.complete(Z, observed, lengths)
+            flat = np.hstack(completed)
+            early[0, some] = self.weighted.ridge.scores(flat)
+            if self.joint is not None:
+                early[1, some] = self.joint.scores(flat, lengths.sum(axis=0))
         return early, late
-
-    def _early(self, K: Floats, observed: Bools, diag: Floats) -> Floats:
-        """Return the scores (1 or 2, n_rows, c) of samples that have a kernel."""
-        stack = KernelStack._computed(K, observed, self.names, square=False, diag=diag)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            completed = self.completer.transform(stack)
-        filled, own = completed.gram(), completed.diag
-        combined = np.tensordot(self.weighted.kernel_weights, filled, axes=1)
-        scores = [self.weighted.ridge.scores(combined)]
-        if self.joint is not None:
-            D = np.add.outer(own.sum(axis=0), self.lengths) - 2.0 * filled.sum(axis=0)
-            kernel = np.exp(-self.joint.rate * np.maximum(D, 0.0))
-            scores.append(self.joint.ridge.scores(kernel))
-        return np.array(scores)
 
 
 def fit_quilt(
-    K: Numbers,
+    Z: Features,
     observed: Bools,
+    lengths: Floats,
     targets: Targets,
     *,
     names: tuple[str, ...],
-    completer: Any,
+    completed: Features,
+    kernels: Floats | None,
+    completion: Any,
+    points: Indices,
     pattern: bool = False,
     n_jobs: int | None = None,
 ) -> Quilt:
-    """Fit a quilt (see the module docstring).
+    """Fit a quilt (see the module docstring) to completed features.
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
-        Kernels, zero where absent.
+    Z : Features of n samples
     observed : ndarray of bool of shape (n, M)
         With a kernel for every sample and at least 3 samples for every kernel.
+    lengths : ndarray of shape (n,)
+        Squared lengths of the completed samples over all kernels.
     targets : Targets of n samples
         With positive weights.
     names : tuple of M str
         Names of the kernels.
-    completer : completer
-        Unfitted; fills centred kernels.
+    completed : Features of n samples
+    kernels : ndarray of shape (M, n, n) or None
+        Products of the completed features, if there are fewer samples than features.
+    completion : TransferCompletion or GramCompletion
+        What has completed them.
+    points : ndarray of int
+        The landmarks of expert B, among the n samples.
     pattern : bool, default=False
         Whether to fit a ridge to the pattern of absence.
     n_jobs : int or None, default=None
@@ -210,94 +238,128 @@ def fit_quilt(
     -------
     Quilt
     """
-    centred, centrings = np.zeros(K.shape), []
-    blocks = [np.ix_(*2 * [np.flatnonzero(present)]) for present in observed.T]
-    for kernel, block, out in zip(K, blocks, centred, strict=True):
-        rows = block[1][0]
-        everyone = np.ones(len(rows), dtype=bool)
-        centrings.append(Centring.of(kernel[block], everyone, targets.copies[rows]))
-        out[block] = centrings[-1].apply(kernel[block])[0]
-    stack = KernelStack._computed(centred, observed, names, square=True, checked=True)
-    with warnings.catch_warnings():
-        # where nothing can be transferred, samples get the mean, as they should here
-        warnings.simplefilter("ignore", UserWarning)
-        filled = completer.fit_transform(stack).gram()
-    tasks = [
-        delayed(_fit_ridge)(kernel[block], targets.part(block[1][0]))
-        for kernel, block in zip(centred, blocks, strict=True)
+    M = len(Z)
+    having = [np.flatnonzero(present) for present in observed.T]
+    tasks: list[Any] = [
+        delayed(_fit_ridge)(z[rows], targets.part(rows)) for z, rows in zip(Z, having, strict=True)
     ]
-    exponents = EXPONENTS if len(K) > 1 else EXPONENTS[:1]
-    tasks += [delayed(_fit_weighted)(filled, targets, p) for p in exponents]
-    lengths = np.einsum("pii->i", filled)
-    if len(K) > 1:
-        D = np.add.outer(lengths, lengths) - 2.0 * filled.sum(axis=0)
-        D = np.maximum(D, 0.0)
-        median = pair_median(D, targets.copies)
-        tasks += [delayed(_fit_joint)(D, rate / median, targets) for rate in RATES]
+    exponents = EXPONENTS if M > 1 else EXPONENTS[:1]
+    sums = WeightedSums(completed, targets, kernels)
+    flat = sums.flat
+    tasks += [delayed(_fit_weighted)(sums, p) for p in exponents]
+    if M > 1:
+        chosen, own = flat[points], sums.lengths[points]
+        D = joint_distances(flat, lengths, chosen, own, sums.total_kernel(points))
+        among = D if len(points) == len(D) else _among(D[points])
+        median = pair_median(among, targets.copies[points])
+        tasks += [delayed(_fit_joint)(D, rate / median, points, targets) for rate in RATES]
     done = Parallel(n_jobs, prefer="threads")(tasks)
-    late, weighted, joint = np.split(
-        np.fromiter(done, dtype=object), [len(K), len(K) + len(exponents)]
-    )
-
-    def best(experts: Any) -> Any:
-        return min(experts, key=lambda expert: expert.ridge.fit.error, default=None)
-
+    late, weighted, joint = done[:M], done[M : M + len(exponents)], done[M + len(exponents) :]
+    late_loo = np.zeros((M + pattern, *targets.Y.shape))
+    for out, rows, (_, loo) in zip(late_loo, having, late, strict=False):
+        out[rows] = loo
+    made = None
+    if pattern:
+        made, late_loo[-1] = _fit_pattern(observed, targets)
+    A, loo = min(weighted, key=lambda each: each[0].ridge.error)
+    early_loo = [loo]
+    B = None
+    if joint:
+        (rate, ridge), loo = min(joint, key=lambda each: each[0][1].error)
+        B = Joint(rate, chosen, own, ridge)
+        early_loo.append(loo)
     return Quilt(
         names,
-        observed,
-        completer,
-        best(weighted),
-        best(joint),
-        lengths,
-        [ViewRidge(*each) for each in zip([b[1][0] for b in blocks], centrings, late, strict=True)],
-        _fit_pattern(observed, targets) if pattern else None,
+        completion,
+        A,
+        B,
+        [ridge for ridge, _ in late],
+        made,
+        np.array(early_loo),
+        late_loo,
     )
 
 
-def _fit_ridge(kernel: Floats, targets: Targets, lams: Floats = PENALTIES) -> FittedRidge:
-    return fit_ridge(
-        kernel, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out
+def joint_distances(
+    flat: Floats,
+    lengths: Floats,
+    points: Floats,
+    point_lengths: Floats,
+    products: Floats | None = None,
+) -> Floats:
+    """Return squared distances (n_rows, n_points) of samples from landmarks in the span.
+
+    Parameters
+    ----------
+    flat : ndarray of shape (n_rows, D)
+    lengths : ndarray of shape (n_rows,)
+        Squared lengths of the samples, with what is outside of the span.
+    points : ndarray of shape (n_points, D)
+    point_lengths : ndarray of shape (n_points,)
+    products : ndarray of shape (n_rows, n_points), optional
+        ``flat @ points.T``, if it is known.
+    """
+    D = (flat @ points.T if products is None else products) * -2.0
+    D += lengths[:, None]
+    D += point_lengths
+    return np.maximum(D, 0.0, out=D)
+
+
+def _among(D: Floats) -> Floats:
+    """Return distances (k, k) between landmarks, which have nothing outside of the span."""
+    return np.asarray(np.maximum(D - D.diagonal()[:, None], 0.0))
+
+
+def _fit_ridge(
+    z: Floats, targets: Targets, lams: Floats = PENALTIES, **options: Any
+) -> tuple[FeatureRidge, Floats]:
+    ridge, fit = fit_feature_ridge(
+        z, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out, **options
     )
+    return ridge, fit.loo
 
 
-def _agreement(observed: Bools, training: Bools) -> Floats:
-    """Return the share of kernels that two samples both have or both lack, (n_rows, n)."""
-    rows, columns = observed.astype(np.float64), training.astype(np.float64)
-    both = rows @ columns.T + (1.0 - rows) @ (1.0 - columns.T)
-    return np.asarray(both / observed.shape[1])
+def _fit_pattern(observed: Bools, targets: Targets) -> tuple[Pattern, Floats]:
+    mean, scale = centre_and_scale(observed.astype(np.float64), targets.copies)
+    ridge, loo = _fit_ridge((observed - mean) * scale, targets)
+    return Pattern(mean, scale, ridge), loo
 
 
-def _fit_pattern(observed: Bools, targets: Targets) -> Pattern:
-    kernel = _agreement(observed, observed)
-    centring = Centring.of(kernel, np.ones(len(kernel), dtype=bool), targets.copies)
-    return Pattern(centring, _fit_ridge(centring.apply(kernel)[0], targets))
-
-
-def _fit_weighted(filled: Floats, targets: Targets, p: float) -> Weighted:
+def _fit_weighted(weighted: WeightedSums, p: float) -> tuple[Weighted, Floats]:
     """Fit expert A with the exponent p."""
-    weights, gap = np.full(len(filled), 1.0 / len(filled)), 0.0
+    M = weighted.n_kernels
+    weights, gap = np.full(M, 1.0 / M), 0.0
     if p < np.inf:
-        solution = solve_lp_mkl_ridge(
-            filled,
-            _independent(targets.Y),
-            p=p,
-            lam=default_penalty(p, len(filled)),
-            sample_weight=targets.weight,
-            tol=WEIGHT_GAP,
-            max_iter=WEIGHT_STEPS,
-            method="alternating",
+        options = Options(WEIGHT_GAP, WEIGHT_STEPS)
+        outputs = slice(1 if _two_classes(weighted.targets.Y) else 0, None)
+        solution = weighted.solve(
+            p, default_penalty(p, M), options, newton_below=0.0, outputs=outputs
         )
         weights, gap = solution.weights / solution.weights.sum(), solution.relative_gap
-    kernel = np.tensordot(weights, filled, axes=1)
-    return Weighted(weights, gap, _fit_ridge(kernel, targets))
+    ridge, fit = weighted.fit(weights)
+    return Weighted(weights, gap, ridge), fit.loo
 
 
-def _independent(Y: Floats) -> Floats:
-    """Return targets (n, c) without the first of two classes, which is minus the other."""
-    two_classes = Y.shape[1] == 2 and bool((Y[:, 0] == -Y[:, 1]).all())
-    return Y[:, 1:] if two_classes else Y
+def _two_classes(Y: Floats) -> bool:
+    """Whether the first of the outputs (n, c) is minus the other."""
+    return Y.shape[1] == 2 and bool((Y[:, 0] == -Y[:, 1]).all())
 
 
-def _fit_joint(D: Floats, rate: float, targets: Targets) -> Joint:
+def _fit_joint(
+    D: Floats, rate: float, points: Indices, targets: Targets
+) -> tuple[tuple[float, FeatureRidge], Floats]:
     """Fit expert B at one rate."""
-    return Joint(rate, _fit_ridge(np.exp(-rate * D), targets, PENALTIES[::2]))
+    lams = PENALTIES[::2]
+    kernel = np.exp(-rate * D)
+    if len(points) == len(D):
+        found = fit_ridge(
+            kernel, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out
+        )
+        coef = found.coef / found.scale
+        ridge = FeatureRidge(coef, found.bias, found.scale, found.fit.lam, found.fit.error)
+        return (rate, ridge), found.fit.loo
+    kept, projection = independent_directions(np.exp(-rate * _among(D[points])))
+    ridge, loo = _fit_ridge(kernel[:, kept] @ projection, targets, lams)
+    coef = np.zeros((len(points), targets.Y.shape[1]))
+    coef[kept] = projection @ ridge.coef
+    return (rate, replace(ridge, coef=coef)), loo

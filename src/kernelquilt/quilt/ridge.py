@@ -38,6 +38,7 @@ from kernelquilt._typing import Floats
 from kernelquilt.kernels.centring import mean_diagonal
 
 PENALTIES = np.logspace(-3.0, 1.5, 12)
+NEGLIGIBLE = 1e-12  # eigenvalue, in units of the largest, below which a direction is rounding
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def solve_spectral_loo(
     lams: Floats,
     weight: Floats,
     held_out: Floats | None = None,
+    inside: Floats | None = None,
 ) -> RidgeFit:
     """Do the work of `solve_ridge_loo` from the eigenvectors of the weighted kernel.
 
@@ -136,6 +138,9 @@ def solve_spectral_loo(
         Positive weights.
     held_out : ndarray of shape (n,), optional
         As in `solve_ridge_loo`.
+    inside : ndarray of shape (r, c), optional
+        ``U' W^1/2 Y`` of all samples, if these are only some of them; scores and errors are then
+        those of these samples, and the coefficients mean nothing.
 
     Returns
     -------
@@ -145,7 +150,7 @@ def solve_spectral_loo(
     s = np.maximum(s, 0.0)
     root = np.sqrt(weight)[:, None]
     weighted = root * Y
-    inside = U.T @ weighted
+    inside = U.T @ weighted if inside is None else inside
     factor = 1.0 / (s[:, None] + lams)
     # what eigenvectors that were left out would add, both zero if there are none
     complete = U.shape[1] == n
@@ -201,6 +206,13 @@ class FittedRidge:
         """Return scores (n_rows, c) of samples with the similarities `K` (n_rows, n)."""
         return np.asarray(K @ (self.coef / self.scale) + self.bias)
 
+    def on_features(
+        self, Z: Floats, factors: Floats | float = 1.0
+    ) -> "tuple[FeatureRidge, RidgeFit]":
+        """Return the same ridge on features (n, D) of the kernel ``Z diag(factors) Z'``."""
+        coef = (Z.T @ (self.coef / self.scale)) * np.reshape(factors, (-1, 1))
+        return FeatureRidge(coef, self.bias, self.scale, self.fit.lam, self.fit.error), self.fit
+
 
 def fit_ridge(
     K: Floats,
@@ -224,3 +236,140 @@ def fit_ridge(
     scale = mean_diagonal(K.diagonal(), sample_weight)
     fit = solve_ridge_loo(K / scale + 1.0, Y, lams, sample_weight=sample_weight, held_out=held_out)
     return FittedRidge(fit.coef, scale, fit)
+
+
+@dataclass(frozen=True)
+class FeatureRidge:
+    """Ridge regression on features of their own scale, with a constant as the bias.
+
+    It is kernel ridge regression on ``Z Z' / scale + 1``, where the scale is the mean squared
+    length: a penalty then means the same whatever the size of the features.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (D, c)
+        What features are multiplied by.
+    bias : ndarray of shape (c,)
+        Score of a sample whose features are all zero.
+    scale : float
+        Mean squared length of the features.
+    lam, error : float
+        The penalty, and its leave-one-out error.
+    """
+
+    coef: Floats
+    bias: Floats
+    scale: float
+    lam: float
+    error: float
+
+    def scores(self, Z: Floats) -> Floats:
+        """Return scores (n_rows, c) of features (n_rows, D)."""
+        return np.asarray(Z @ self.coef + self.bias)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What ridge regression on features needs to know of all samples: weighted sums of products.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (D + 1, D + 1)
+        ``F' W F`` of the features and a constant, ``F = [Z, 1]``.
+    moments : ndarray of shape (D + 1, c)
+        ``F' W Y``.
+    squares : ndarray of shape (c,)
+        Diagonal of ``Y' W Y``.
+    """
+
+    gram: Floats
+    moments: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, Z: Floats, Y: Floats, weight: Floats) -> "Sums":
+        """Sum over samples with features (n, D), targets (n, c) and weights (n,)."""
+        D = Z.shape[1]
+        gram, moments = np.empty((D + 1, D + 1)), np.empty((D + 1, Y.shape[1]))
+        weighted = weight[:, None] * Y
+        np.matmul(Z.T, weighted, out=moments[:-1])
+        moments[-1] = weighted.sum(axis=0)
+        gram[-1, -1] = weight.sum()
+        gram[-1, :-1] = gram[:-1, -1] = weight @ Z
+        rooted = Z if (weight == 1.0).all() else np.sqrt(weight)[:, None] * Z
+        gram[:-1, :-1] = rooted.T @ rooted
+        return cls(gram, moments, np.einsum("il,il->l", weighted, Y))
+
+    def of_outputs(self, outputs: slice) -> "Sums":
+        """Return the sums of some of the targets."""
+        return Sums(self.gram, self.moments[:, outputs], self.squares[outputs])
+
+
+def fit_feature_ridge(
+    Z: Floats,
+    Y: Floats,
+    lams: Floats = PENALTIES,
+    *,
+    sample_weight: Floats,
+    held_out: Floats,
+    sums: Sums | None = None,
+    factors: Floats | None = None,
+) -> tuple[FeatureRidge, RidgeFit]:
+    """Fit ridge regression on features, at the penalty with the least leave-one-out error.
+
+    It is solved by the samples if there are fewer of them than features, and by the features
+    otherwise; both are the same regression.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, D)
+        Features.
+    Y, lams, sample_weight, held_out
+        As in `solve_ridge_loo`, of the same samples; weights are positive.
+    sums : Sums, optional
+        Of all samples; by default of these.
+    factors : ndarray of shape (D,), optional
+        What features are multiplied by first, 1 by default.
+
+    Returns
+    -------
+    ridge : FeatureRidge
+        On the features before they are multiplied.
+    fit : RidgeFit
+        Leave-one-out scores of the samples, and their coefficients if there are no `sums`.
+    """
+    n, D = Z.shape
+    if sums is None and n <= D:
+        squares = 1.0 if factors is None else np.square(factors)
+        kernel = (Z * squares) @ Z.T
+        dual = fit_ridge(kernel, Y, lams, sample_weight=sample_weight, held_out=held_out)
+        return dual.on_features(Z, squares)
+    sums = Sums.of(Z, Y, sample_weight) if sums is None else sums
+    multiplied = np.ones(D) if factors is None else factors
+    return _fit_by_features(Z, Y, lams, sample_weight, held_out, sums, multiplied)
+
+
+def _fit_by_features(
+    Z: Floats,
+    Y: Floats,
+    lams: Floats,
+    weight: Floats,
+    held_out: Floats,
+    sums: Sums,
+    factors: Floats,
+) -> tuple[FeatureRidge, RidgeFit]:
+    lengths = factors**2 @ sums.gram.diagonal()[:-1]
+    scale = float(lengths / sums.gram[-1, -1]) if lengths > 0 else 1.0
+    multiplied = np.append(factors / np.sqrt(scale), 1.0)
+    A = multiplied[:, None] * sums.gram * multiplied
+    s, V = eigh(A, driver="evd", check_finite=False, overwrite_a=True)
+    kept = s > NEGLIGIBLE * s[-1]
+    s, V = s[kept], V[:, kept] / np.sqrt(s[kept])
+    V *= multiplied[:, None]
+    inside = V.T @ sums.moments
+    U = Z @ V[:-1]
+    U += V[-1]
+    U *= np.sqrt(weight)[:, None]
+    fit = solve_spectral_loo(U, s, Y, lams, weight, held_out, inside)
+    beta = V @ ((s / (s + fit.lam))[:, None] * inside)
+    return FeatureRidge(beta[:-1], beta[-1], scale, fit.lam, fit.error), fit

@@ -22,6 +22,7 @@ from kernelquilt.kernels.inputs import (
     check_samples,
     input_tags,
     naming_indefinite,
+    predicts_lazily,
     prepare_samples,
 )
 
@@ -152,6 +153,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
                 self._learn(data, targets)
         return self
 
+    @predicts_lazily
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of samples.
 
@@ -169,6 +171,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         log_proba = self._normalised(X)
         return log_proba[:, 1] - log_proba[:, 0] if len(self.classes_) == 2 else log_proba
 
+    @predicts_lazily
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities.
 
@@ -183,6 +186,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         return np.asarray(np.exp(self._normalised(X)))
 
+    @predicts_lazily
     def predict(self, X: Any) -> Array:
         """Return the class of samples.
 

@@ -1,59 +1,28 @@
-"""Kernel ridge regressions that see one view each, exact or in the span of landmarks."""
+"""Ridge regressions that see one view each, in the span of its landmarks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from joblib import Parallel, delayed
+from sklearn.utils import check_random_state
 
-from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.kernels.centring import Centring
-from kernelquilt.quilt.ridge import (
-    PENALTIES,
-    FittedRidge,
-    RidgeFit,
-    fit_ridge,
-    solve_spectral_loo,
-)
+from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
+from kernelquilt.quilt.ridge import fit_feature_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
-
-LEAST_SAMPLES = 3  # that a view must have to be of use
-JITTER = 1e-9  # of the mean diagonal of the landmarks, for their Cholesky factor
-NEGLIGIBLE = 1e-12  # eigenvalue, in units of the largest, below which a direction is rounding
+from kernelquilt.quilt.space.maps import FeatureMap
+from kernelquilt.quilt.space.views import (
+    check_feature_memory,
+    fit_views,
+    usable_views,
+)
 
 
 @dataclass(frozen=True)
 class ViewRidge:
     """The ridge of one view.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_v,)
-        Training samples whose similarities it needs: those that have the view.
-    centring : Centring
-        Of the kernel among them.
-    ridge : FittedRidge
-        On the centred kernel.
-    """
-
-    rows: Indices
-    centring: Centring
-    ridge: FittedRidge
-
-    @property
-    def fit(self) -> RidgeFit:
-        """Penalty and leave-one-out scores of the samples that have the view."""
-        return self.ridge.fit
-
-    def scores(self, kernel: Floats) -> Floats:
-        """Return scores (n_rows, c) from similarities (n_rows, n_v) with the samples `rows`."""
-        return self.ridge.scores(self.centring.apply(kernel)[0])
-
-
-@dataclass(frozen=True)
-class LandmarkRidge:
-    """The ridge of one view in the span of some of its samples.
 
     Attributes
     ----------
@@ -63,137 +32,132 @@ class LandmarkRidge:
         What turns similarities with the landmarks into scores.
     bias : ndarray of shape (c,)
         What is added.
-    fit : RidgeFit
-        Penalty and leave-one-out scores of the samples that have the view.
+    lam : float
+        The penalty.
     """
 
     rows: Indices
     projection: Floats
     bias: Floats
-    fit: RidgeFit
+    lam: float
 
     def scores(self, kernel: Floats) -> Floats:
         """Return scores (n_rows, c) from similarities (n_rows, m) with the landmarks."""
         return np.asarray(kernel @ self.projection + self.bias)
 
 
-def fit_view_ridge(kernel: Floats, rows: Indices, targets: Targets) -> ViewRidge:
+def fit_view_ridge(made: FeatureMap, z: Floats, targets: Targets) -> tuple[ViewRidge, Floats]:
     """Fit the ridge of a view.
 
     Parameters
     ----------
-    kernel : ndarray of shape (n_v, n_v)
-        Kernel of the samples that have the view.
-    rows : ndarray of shape (n_v,)
-        These samples.
+    made : FeatureMap
+        Of the view.
+    z : ndarray of shape (n_v, D)
+        Features of the samples that have it.
     targets : Targets of n_v samples
 
     Returns
     -------
-    ViewRidge
+    ridge : ViewRidge
+    loo : ndarray of shape (n_v, c)
+        Leave-one-out scores.
     """
-    centring = Centring.of(kernel, np.ones(len(rows), dtype=bool), targets.copies)
-    ridge = fit_ridge(
-        centring.apply(kernel)[0],
-        targets.Y,
-        sample_weight=targets.weight,
-        held_out=targets.held_out,
+    ridge, fit = fit_feature_ridge(
+        z, targets.Y, sample_weight=targets.weight, held_out=targets.held_out
     )
-    return ViewRidge(rows, centring, ridge)
+    projection, constant = made.back(ridge.coef)
+    return ViewRidge(made.columns, projection, ridge.bias + constant, ridge.lam), fit.loo
 
 
-def fit_landmark_ridge(
-    kernel: Floats, landmarks: Indices, rows: Indices, targets: Targets
-) -> LandmarkRidge:
-    """Fit the ridge of a view in the span of landmarks.
+class FittedViews(NamedTuple):
+    """The ridges of all views of an estimator.
 
-    Parameters
+    Attributes
     ----------
-    kernel : ndarray of shape (n_v, m)
-        Similarities of the samples that have the view with the landmarks.
-    landmarks : ndarray of shape (m,)
-        Positions of the landmarks among these samples.
-    rows : ndarray of shape (n_v,)
-        These samples.
-    targets : Targets of n_v samples
-
-    Returns
-    -------
-    LandmarkRidge
+    input : KernelInput
+        The landmarks.
+    ridges : list of M ViewRidge, None for views of no use
+    scores : ndarray of shape (M, n, c)
+        Leave-one-out scores, zero for samples without the view.
+    observed : ndarray of bool of shape (n, M)
+    targets : Targets of the n samples
     """
-    among = kernel[landmarks].astype(np.float64)
-    among = (among + among.T) / 2
-    among[np.diag_indices(len(among))] += JITTER * max(float(among.diagonal().mean()), 1e-300)
-    factor = cholesky(among, lower=True, check_finite=False)
-    features = solve_triangular(factor, kernel.T, lower=True, check_finite=False).T
-    share = targets.copies / targets.copies.sum()
-    mean = share @ features
-    features = features - mean
-    size = float(share @ np.square(features).sum(axis=1))
-    scale = 1.0 / np.sqrt(size) if size > 0 else 0.0
-    features = np.column_stack([scale * features, np.ones(len(features))])
-    weighted = np.sqrt(targets.weight)[:, None] * features
-    s, V = eigh(weighted.T @ weighted, driver="evd", check_finite=False)
-    kept = s > NEGLIGIBLE * s[-1]
-    U = weighted @ (V[:, kept] / np.sqrt(s[kept]))
-    fit = solve_spectral_loo(U, s[kept], targets.Y, PENALTIES, targets.weight, targets.held_out)
-    coef = features.T @ fit.coef
-    whitened = scale * coef[:-1]
-    projection = solve_triangular(factor, whitened, lower=True, trans="T", check_finite=False)
-    return LandmarkRidge(rows[landmarks], projection, coef[-1] - mean @ whitened, fit)
 
+    input: KernelInput
+    ridges: list[ViewRidge | None]
+    scores: Floats
+    observed: Bools
+    targets: Targets
 
-def usable_views(owner: str, names: tuple[str, ...], counts: Indices) -> Bools:
-    """Return which kernels (M,) enough samples have; warn of the others.
-
-    Parameters
-    ----------
-    owner : str
-        Name of the estimator, for the error if there are none.
-    names : tuple of M str
-        Names of the kernels.
-    counts : ndarray of int of shape (M,)
-        How many training samples have each.
-
-    Returns
-    -------
-    used : ndarray of bool of shape (M,)
-    """
-    used = np.asarray(counts >= LEAST_SAMPLES)
-    if not used.any():
-        raise ValueError(
-            f"{owner} needs a view that at least {LEAST_SAMPLES} training samples have; the "
-            f"{len(names)} kernels are observed for at most {counts.max()} samples"
+    def by_view(self, score: Callable[[Floats, Targets], float]) -> Floats:
+        """Return the score (M,) of each ridge on the samples that have its view, nan for None."""
+        return np.array(
+            [
+                np.nan if ridge is None else score(scores[present], self.targets.part(present))
+                for ridge, scores, present in zip(
+                    self.ridges, self.scores, self.observed.T, strict=True
+                )
+            ]
         )
-    few = [
-        f"{name} ({count})"
-        for name, count, ok in zip(names, counts, used, strict=True)
-        if not ok and count
-    ]
-    if few:
-        warn_user(
-            f"{len(few)} of {len(names)} kernels are observed for less than {LEAST_SAMPLES} "
-            f"training samples and therefore ignored, now and in new data: {quoted(few)}"
-        )
-    return used
 
 
-def loo_scores(ridges: list[Any], rows: list[Indices], n: int, n_outputs: int) -> Floats:
-    """Return leave-one-out scores (V, n, c) of ridges, zero for samples without the view.
+def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedViews:
+    """Fit the ridges of all views of an estimator.
 
     Parameters
     ----------
-    ridges : list of V ridges, or None for views of no use
-    rows : list of V ndarrays of int
-        The samples that have each view.
-    n, n_outputs : int
+    estimator : LateFusionClassifier or LateFusionRegressor
+    data : MultiView or KernelStack of n samples
+    targets : Targets of n samples
 
     Returns
     -------
-    scores : ndarray of shape (V, n, c)
+    FittedViews
     """
-    scores = np.zeros((len(ridges), n, n_outputs))
-    for out, ridge, having in zip(scores, ridges, rows, strict=True):
-        if ridge is not None:
-            out[having] = ridge.fit.loo
-    return scores
+    samples = np.flatnonzero(targets.copies > 0)
+    check_feature_memory(estimator, data, len(samples), estimator.n_landmarks)
+    held = fit_input(estimator, data, targets.copies)
+    observed = held.observed[samples]
+    used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
+    views, Z = fit_views(
+        held,
+        data,
+        np.flatnonzero(used),
+        targets.copies,
+        n_landmarks=estimator.n_landmarks,
+        landmarks=estimator.landmarks,
+        rng=check_random_state(estimator.random_state),
+    )
+    part = targets.part(samples)
+    views = views.forget_others()
+    present = [np.flatnonzero(observed[:, m]) for m in views.kernels]
+    found = Parallel(estimator.n_jobs, prefer="threads")(
+        delayed(fit_view_ridge)(made, z[samples[rows]], part.part(rows))
+        for made, z, rows in zip(views.maps, Z, present, strict=True)
+    )
+    ridges: list[ViewRidge | None] = [None] * len(used)
+    scores = np.zeros((len(used), *part.Y.shape))
+    for m, rows, (ridge, loo) in zip(views.kernels, present, found, strict=True):
+        ridges[m], scores[m, rows] = ridge, loo
+    return FittedViews(held, ridges, scores, observed, part)
+
+
+def fused_scores(estimator: Any, rows: Any) -> Floats:
+    """Return the weighted sum (n_rows, c) of the scores of the views that samples have."""
+    held = estimator.input_
+    observed = held.observed_of(rows)
+    total = np.tile(estimator.stacking_.bias, (len(rows), 1))
+    for m, (ridge, weight) in enumerate(
+        zip(estimator.view_ridges_, estimator.reliability_, strict=True)
+    ):
+        having = np.flatnonzero(observed[:, m])
+        if ridge is not None and weight > 0 and len(having):
+            part = held.narrowed(rows, m)[having]
+            total[having] += weight * ridge.scores(held.between(part, m, ridge.rows))
+    return total
+
+
+def landmarks_of(ridges: list[ViewRidge | None]) -> int:
+    """Return the largest number of landmarks of a view."""
+    return max([1, *(len(each.rows) for each in ridges if each is not None)])

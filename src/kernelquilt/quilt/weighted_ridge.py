@@ -18,9 +18,41 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from kernelquilt._typing import Floats, Numbers
-from kernelquilt.core.solution import Work
-from kernelquilt.core.weights.inner import SVMPoint, diagonals
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt.core.solution import Options, Solution, Work
+from kernelquilt.core.weights.alternating import alternate
+from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint, diagonals
+from kernelquilt.core.weights.newton import newton
+from kernelquilt.core.weights.sets import NormBall, Simplex
+from kernelquilt.core.weights.solver import WeightSolver, certified_at
+from kernelquilt.quilt.ridge import Sums
+
+
+def solve_weights(
+    ridge: SVMAtWeights, p: float, allowed: Bools, options: Options, *, newton_below: float
+) -> Solution:
+    """Solve for the weights of a ridge regression not solved before.
+
+    Parameters
+    ----------
+    ridge : WeightedRidge or WeightedFeatureRidge
+    p : float
+        Exponent of the norm.
+    allowed : ndarray of bool of shape (M,)
+        Kernels that may have weight.
+    options : Options
+    newton_below : float
+        Exponent below which Newton's method takes over from the closed-form update.
+
+    Returns
+    -------
+    Solution
+        With the duals of the ridge.
+    """
+    if p == np.inf:
+        return certified_at(ridge, allowed.astype(np.float64), options)
+    solver: WeightSolver[Simplex] = newton if p < newton_below else alternate
+    return solver(ridge, Simplex(allowed) if p == 1.0 else NormBall(allowed, p), options)
 
 
 class WeightedRidge:
@@ -71,4 +103,71 @@ class WeightedRidge:
         total = np.zeros((M, M))
         for slopes in point.products:
             total += slopes @ cho_solve(self._factor, slopes.T, check_finite=False)
+        return (total + total.T) / 2
+
+
+class WeightedFeatureRidge:
+    """The same on features of the kernels, from sums over samples.
+
+    Parameters
+    ----------
+    sums : Sums
+        Of the features of all kernels side by side.
+    kernel_of : ndarray of int of shape (D,)
+        The kernel of each feature.
+    n_kernels : int
+    lam : float
+        Positive penalty.
+    """
+
+    def __init__(self, sums: Sums, kernel_of: Indices, n_kernels: int, lam: float) -> None:
+        self.sums = sums
+        self.kernel_of = kernel_of
+        self.lam = lam
+        self.diag = self._by_kernel(sums.gram.diagonal()[:-1], n_kernels)[:, None]
+        self.n_kernels = n_kernels
+        self.work = Work()
+        self._factor: Any = None
+
+    def _by_kernel(self, values: Floats, n_kernels: int) -> Floats:
+        return np.bincount(self.kernel_of, values, minlength=n_kernels)
+
+    def solve(self, weights: Floats, start: Any = None, tol: float = 0.0) -> SVMPoint:
+        """Solve for one weight vector (M,), exactly; `start` and `tol` are not needed.
+
+        The point has ``v`` (L, D) instead of duals, and no products.
+        """
+        gram, moments = self.sums.gram, self.sums.moments
+        root = np.append(np.sqrt(weights)[self.kernel_of], 1.0)
+        A = root[:, None] * gram * root
+        A[np.diag_indices(len(A))] += self.lam
+        self._root = root
+        self._factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        beta = cho_solve(self._factor, root[:, None] * moments, check_finite=False)
+        spread = root[:, None] * beta
+        inner = gram @ spread
+        v = (moments - inner)[:-1] / self.lam
+        q = self._by_kernel(np.square(v).sum(axis=1), self.n_kernels)
+        along = float(np.vdot(moments, spread))
+        squares = float(self.sums.squares.sum())
+        fit = (squares - along) / self.lam  # y'b
+        residual = squares - 2.0 * along + float(np.vdot(spread, inner))
+        intercept = beta[-1]
+        linear = fit - 0.5 * (residual / self.lam + float(intercept @ intercept))
+        value = linear - 0.5 * float(weights @ q)
+        self.work += Work(1, 0, 0.0)
+        return SVMPoint(
+            weights, v.T, np.empty((len(v.T), 0, 0)), q, linear, intercept, value, value
+        )
+
+    def hessian(self, point: SVMPoint) -> Floats:
+        """Return the second derivatives by the weights at the point solved last, (M, M)."""
+        total = np.zeros((self.n_kernels, self.n_kernels))
+        for v in point.b:
+            slopes = np.zeros((len(v) + 1, self.n_kernels))
+            slopes[np.arange(len(v)), self.kernel_of] = v
+            inner = self.sums.gram @ slopes
+            through = self._root[:, None] * inner
+            solved = cho_solve(self._factor, through, check_finite=False)
+            total += (slopes.T @ inner - through.T @ solved) / self.lam
         return (total + total.T) / 2

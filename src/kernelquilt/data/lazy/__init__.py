@@ -1,0 +1,1 @@
+"""Views that are read piece by piece: collections of dask, files, and streams."""

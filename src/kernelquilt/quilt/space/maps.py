@@ -1,0 +1,162 @@
+r"""Features of a kernel in the span of some of the samples that have it, its landmarks L.
+
+With a factorisation :math:`K(L, L)^{-1} = T T'` on the landmarks that are independent of each
+other, the features of a sample are
+
+.. math:: z(x) = s \, (k(x, L) \, T - c), \qquad
+          c = \sum_i \omega_i \, k(x_i, L) \, T, \qquad
+          s^{-2} = \sum_i \omega_i \, |k(x_i, L) \, T - c|^2,
+
+over the training samples that have the kernel, with weights :math:`\omega` of sum one. If all of
+them are landmarks, :math:`z(x)'z(x_i)` is the kernel itself, centred and scaled to mean diagonal 1.
+Otherwise it is the Nystroem approximation.
+
+=============  ====================
+symbol         name here
+=============  ====================
+L              ``columns``
+T              ``projection``
+c, s           ``mean``, ``scale``
+=============  ====================
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh, solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+from kernelquilt._typing import Floats, Indices, Numbers
+
+NEGLIGIBLE = 1e-12  # remainder of k(x, x), in units of the largest, that counts as rounding
+NEGLIGIBLE_SINGLE = 1e-6  # the same for kernels in single precision
+INDEFINITE = 1e-6  # remainder of k(x, y) above which a kernel is not positive semi-definite
+TOO_INDEFINITE = 0.1  # negative eigenvalue, in units of the mean diagonal, that is refused
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """From the similarities with landmarks to features.
+
+    Attributes
+    ----------
+    columns : ndarray of int of shape (m,)
+        The landmarks, as positions among the training samples.
+    projection : ndarray of shape (m, r)
+    mean : ndarray of shape (r,)
+    scale : float
+        Zero if nothing is left of the kernel after centring.
+    """
+
+    columns: Indices
+    projection: Floats
+    mean: Floats
+    scale: float
+
+    def of(self, kernel: Numbers) -> Floats:
+        """Return features (n_rows, r) from similarities (n_rows, m) with the landmarks."""
+        features = kernel @ self.projection
+        features -= self.mean
+        features *= self.scale
+        return np.asarray(features)
+
+    def lengths(self, features: Floats, diag: Numbers) -> Floats:
+        """Return squared lengths (n_rows,), with what is outside of the span of the landmarks.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_rows, r)
+        diag : ndarray of shape (n_rows,)
+            k(x, x).
+        """
+        square = self.scale**2 * (diag - self.mean @ self.mean)
+        return np.asarray(square - 2.0 * self.scale * (features @ self.mean))
+
+    def back(self, coef: Floats) -> tuple[Floats, Floats]:
+        """Return what similarities (m, c) and a constant (c,) are multiplied by, for `coef`."""
+        scaled = self.scale * coef
+        return self.projection @ scaled, -(self.mean @ scaled)
+
+
+def fit_map(
+    kernel: Numbers,
+    chosen: Indices,
+    columns: Indices,
+    copies: Floats | None,
+) -> tuple[FeatureMap, Floats]:
+    """Fit the features of a kernel.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n, m)
+        Similarities of the samples that have it with the landmarks.
+    chosen : ndarray of int of shape (m,)
+        Positions of the landmarks among these samples.
+    columns : ndarray of int of shape (m,)
+        What the landmarks are called.
+    copies : ndarray of shape (n,) or None
+        As how many copies samples count in the means; None leaves the features as they are.
+
+    Returns
+    -------
+    FeatureMap
+    features : ndarray of shape (n, r)
+        Of the n samples.
+    """
+    kept, projection = independent_directions(kernel[chosen])
+    features = (kernel if len(kept) == len(chosen) else kernel[:, kept]) @ projection
+    mean, scale = np.zeros(features.shape[1]), 1.0
+    if copies is not None:
+        mean, scale = centre_and_scale(features, copies)
+        features -= mean
+        features *= scale
+    return FeatureMap(columns[kept], projection, mean, scale), np.asarray(features)
+
+
+def centre_and_scale(features: Floats, copies: Floats) -> tuple[Floats, float]:
+    """Return the weighted mean (r,) of features (n, r), and what gives them mean length one."""
+    share = copies / copies.sum()
+    mean = np.asarray(share @ features)
+    raw = float(share @ np.einsum("ij,ij->i", features, features))
+    size = raw - float(mean @ mean)
+    return mean, 1.0 / np.sqrt(size) if size > 1e-10 * abs(raw) else 0.0
+
+
+def independent_directions(kernel: Numbers) -> tuple[Indices, Floats]:
+    """Return landmarks that are independent of each other, and T with K^-1 = T T' among them.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (m, m)
+
+    Returns
+    -------
+    kept : ndarray of int of shape (k,)
+        In ascending order.
+    projection : ndarray of shape (k, r)
+    """
+    tolerance = NEGLIGIBLE_SINGLE if kernel.dtype == np.float32 else NEGLIGIBLE
+    K = kernel.astype(np.float64)
+    K = (K + K.T) / 2
+    largest = float(K.diagonal().max(initial=0.0))
+    factor, pivots, rank, _ = dpstrf(K, tol=tolerance * largest, lower=1)
+    rank = rank if largest > 0 else 0
+    order = pivots - 1
+    factor = np.tril(factor[:, :rank])
+    rest, kept = order[rank:], order[:rank]
+    if len(rest):
+        left = K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T
+        if np.abs(left).max() > max(INDEFINITE, tolerance) * max(largest, np.abs(K).max()):
+            return _positive_part(K)
+    inverse = solve_triangular(factor[:rank], np.eye(rank), lower=True, check_finite=False)
+    ascending = np.argsort(kept)
+    return kept[ascending], np.ascontiguousarray(inverse.T[ascending])
+
+
+def _positive_part(K: Floats) -> tuple[Indices, Floats]:
+    """Return all landmarks, and T from the positive eigenvalues."""
+    values, vectors = eigh(K, driver="evd", check_finite=False)
+    if values[0] < -TOO_INDEFINITE * max(float(K.diagonal().mean()), 0.0):
+        raise np.linalg.LinAlgError("a kernel is not positive semi-definite")
+    positive = values > INDEFINITE * values[-1]
+    return np.arange(len(K)), np.asarray(vectors[:, positive] / np.sqrt(values[positive]))

@@ -1,0 +1,425 @@
+r"""Absent views predicted from those that a sample has, in features.
+
+With J the samples that have views p and l, the features of p are regressed on those of l,
+
+.. math:: W_{pl} = (Z_l'Z_l + \epsilon_l I)^{-1} Z_l' Z_p \quad \text{over J}, \qquad
+          \epsilon_l = 0.1 \; \mathrm{mean}\,|z_l|^2,                                      (1)
+
+and a sample t that lacks p gets :math:`z_p(t) = \sum_l \omega_{pl} W_{pl}' z_l(t) / \sum_l
+\omega_{pl}` over the views l that it has. With R2 the share of p that (1) explains when samples are
+left out, :math:`\omega_{pl} = r / (1 - r)` where r is R2 between .001 and .99, for at least 5
+samples in J. Where no view serves, samples get the mean.
+
+A second pass regresses on all other views at once, completed by the first: on the features
+:math:`q = [\sqrt{a_l} \, z_l]_{l \ne p}`, with :math:`a_l` proportional to :math:`\omega_{pl} /
+\mathrm{mean}\,|z_l|^2` and mean squared length 1 over the samples that have p,
+
+.. math:: z_p(t) = B_p' q(t), \qquad B_p = (Q'Q + \epsilon_p I)^{-1} Q' Z_p,               (2)
+
+:math:`\epsilon_p` from {.01, .03, .1, .3, 1} by leave-one-out error. Both are solved by the samples
+if there are fewer of them than features. This is what `kernelquilt.completion.TransferFill` does to
+kernels, if all samples are landmarks.
+
+=========================  =================================
+symbol                     name here
+=========================  =================================
+W_pl                       ``first[p][l]``
+B_p                        ``second[p]``
+omega, R2                  ``weights[p, l]``, ``scores[p, l]``
+a_l                        ``shares[l]``
+=========================  =================================
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg.blas import dsymm
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.kernels.centring import mean_diagonal
+
+EPS = 0.1
+LEAST_SHARED = 5  # samples from which a leave-one-out error is trusted
+SCORES = (0.001, 0.99)
+RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+Features = list[Floats]  # of M views, (n_rows, D_p) each, zero where absent
+
+
+class PairMap(Protocol):
+    """What predicts the features of one view, from those of others."""
+
+    def of(self, Z: Features) -> Floats:
+        """Return predictions (n_rows, D_p) from the features of samples that have what it needs."""
+
+
+@dataclass(frozen=True)
+class ByFeatures:
+    """A map from features, the sum over views l of ``Z_l W_l``."""
+
+    maps: dict[int, Floats]
+
+    def of(self, Z: Features) -> Floats:
+        """Return predictions, as in `PairMap`."""
+        return np.asarray(sum(Z[l] @ W for l, W in self.maps.items()))
+
+
+@dataclass(frozen=True)
+class BySamples:
+    """A map from similarities with training samples, of which there are fewer than features.
+
+    Attributes
+    ----------
+    training : Features
+        Of all training samples.
+    rows : ndarray of int of shape (k,)
+        Those it was learned from.
+    shares : dict of int to float
+        Factors of the similarities, by view.
+    coef : ndarray of shape (k, D_p)
+    """
+
+    training: Features
+    rows: Indices
+    shares: dict[int, float]
+    coef: Floats
+
+    def of(self, Z: Features) -> Floats:
+        """Return predictions, as in `PairMap`."""
+        similar = sum(a * (Z[l] @ self.training[l][self.rows].T) for l, a in self.shares.items())
+        return np.asarray(similar @ self.coef)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How absent views are predicted.
+
+    Attributes
+    ----------
+    weights, scores : ndarrays of shape (M, M)
+        omega, zero where l does not serve for p, and R2, nan there.
+    means : list of M ndarrays of shape (D_p,)
+        Mean features, for samples that nothing serves.
+    first : list of M dicts of int to PairMap
+        (1), by view p and l.
+    second : list of M PairMap or None
+        (2), by view p.
+    """
+
+    weights: Floats
+    scores: Floats
+    means: list[Floats]
+    first: list[dict[int, PairMap]]
+    second: list[PairMap | None]
+
+    def complete(self, Z: Features, observed: Bools) -> Features:
+        """Return the features of all views.
+
+        Parameters
+        ----------
+        Z : Features of n_rows samples
+        observed : ndarray of bool of shape (n_rows, M)
+
+        Returns
+        -------
+        completed : Features
+        """
+        return self.complete_again(self.complete_once(Z, observed), observed)
+
+    def complete_once(self, Z: Features, observed: Bools) -> Features:
+        """Return the features of all views after (1)."""
+        return [self._once(Z, observed, p) for p in range(len(Z))]
+
+    def complete_again(self, once: Features, observed: Bools) -> Features:
+        """Return the features of all views after (2), from those after (1)."""
+        return [self._again(once, np.flatnonzero(~observed[:, p]), p) for p in range(len(once))]
+
+    def _once(self, Z: Features, observed: Bools, p: int) -> Floats:
+        rows = np.flatnonzero(~observed[:, p])
+        if len(rows) == 0:
+            return Z[p]
+        found = _Mean(self.means[p], len(rows))
+        for l, each in self.first[p].items():
+            having = observed[rows, l]
+            if having.any():
+                found.add(having, self.weights[p, l], each.of(_only(Z, [l], rows[having])))
+        return _with_rows(Z[p], rows, found.value())
+
+    def _again(self, once: Features, rows: Indices, p: int) -> Floats:
+        each = self.second[p]
+        if len(rows) == 0 or each is None:
+            return once[p]
+        others = [l for l in range(len(once)) if l != p]
+        return _with_rows(once[p], rows, each.of(_only(once, others, rows)))
+
+
+def _only(Z: Features, views: list[int], rows: Indices) -> Any:
+    """Return the features of some views of some rows, by view."""
+    return {l: Z[l][rows] for l in views}
+
+
+class _Mean:
+    """The weighted mean of predictions for rows, each from the views that it has."""
+
+    def __init__(self, otherwise: Floats, n_rows: int) -> None:
+        self.otherwise = otherwise
+        self.sum, self.total = np.zeros((n_rows, len(otherwise))), np.zeros(n_rows)
+
+    def add(self, having: Bools, weight: float, found: Floats) -> None:
+        self.sum[having] += weight * found
+        self.total[having] += weight
+
+    def value(self) -> Floats:
+        served = self.total > 0
+        self.sum[served] /= self.total[served, None]
+        self.sum[~served] = self.otherwise
+        return self.sum
+
+
+def _with_rows(Z: Floats, rows: Indices, values: Floats) -> Floats:
+    filled = Z.copy()
+    filled[rows] = values
+    return filled
+
+
+class _Found(NamedTuple):
+    """What one view says of another: R2, the map, and predictions for rows that lack it."""
+
+    p: int
+    score: float
+    map: PairMap
+    rows: Indices
+    predicted: Floats
+
+
+def solve_transfer(
+    Z: Features,
+    observed: Bools,
+    *,
+    kernels: Floats | None = None,
+    n_jobs: int | None = None,
+) -> tuple[Transfer, Features]:
+    """Learn how absent views are predicted, and complete the training samples.
+
+    Parameters
+    ----------
+    Z : Features of n samples
+    observed : ndarray of bool of shape (n, M)
+    kernels : ndarray of shape (M, n, n), optional
+        Products ``Z_p Z_p'``, if there are more features than samples; they are completed, too.
+    n_jobs : int or None, default=None
+        Threads over the views.
+
+    Returns
+    -------
+    transfer : Transfer
+    completed : Features of the n samples
+    """
+    M = len(Z)
+    run = Parallel(n_jobs, prefer="threads")
+    sizes = np.array([_size(z, present) for z, present in zip(Z, observed.T, strict=True)])
+    means = [z[present].mean(axis=0) for z, present in zip(Z, observed.T, strict=True)]
+    found = run(delayed(_from_view)(Z, observed, l, EPS * sizes[l], kernels) for l in range(M))
+    scores, first = np.full((M, M), np.nan), [{} for _ in range(M)]
+    for l, each in enumerate(found):
+        for p, score, made, _, _ in each:
+            scores[p, l], first[p][l] = score, made
+    clipped = np.clip(np.nan_to_num(scores), *SCORES)
+    weights = np.where(np.isnan(scores), 0.0, clipped / (1.0 - clipped))
+    once = _averaged(Z, observed, means, weights, found)
+    _update(kernels, once, observed)
+    lengths = np.array([_lengths(z) for z in once])
+    again = run(
+        delayed(_refined)(once, Z[p], p, present, _shares(w, sizes, lengths[:, present]), kernels)
+        for p, (w, present) in enumerate(zip(weights, observed.T, strict=True))
+    )
+    completed = [
+        z if len(filled) == 0 else _with_rows(z, np.flatnonzero(~present), filled)
+        for z, present, (_, filled) in zip(once, observed.T, again, strict=True)
+    ]
+    _update(kernels, completed, observed)
+    return Transfer(weights, scores, means, first, [made for made, _ in again]), completed
+
+
+def _update(kernels: Floats | None, Z: Features, observed: Bools) -> None:
+    """Make kernels (M, n, n) those of features that have changed where absent."""
+    for kernel, z, present in zip(() if kernels is None else kernels, Z, observed.T, strict=False):
+        absent = np.flatnonzero(~present)
+        if len(absent):
+            rows = z[absent] @ z.T
+            kernel[absent] = rows
+            kernel[:, absent] = rows.T
+
+
+def _size(z: Floats, present: Bools) -> float:
+    return mean_diagonal(_lengths(z[present]))
+
+
+def _lengths(z: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", z, z))
+
+
+def _shares(weights: Floats, sizes: Floats, lengths: Floats) -> Floats:
+    """Return a_l of (2), from squared lengths (M, n_p) of the samples that have the view."""
+    if not weights.any():
+        return np.zeros(len(weights))
+    shares = weights / weights.sum() / sizes
+    return np.asarray(shares / mean_diagonal(shares @ lengths))
+
+
+def _from_view(
+    Z: Features, observed: Bools, l: int, eps: float, kernels: Floats | None
+) -> list[_Found]:
+    """Regress all other views on view l."""
+    found = []
+    shared = observed & observed[:, [l]]
+    # views that the same samples have share what is expensive
+    patterns, which = np.unique(shared.T, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        targets = [p for p in np.flatnonzero(which.ravel() == number).tolist() if p != l]
+        J = np.flatnonzero(pattern)
+        if len(J) < LEAST_SHARED or not targets:
+            continue
+        wanted = Z[targets[0]][J] if len(targets) == 1 else np.hstack([Z[p][J] for p in targets])
+        by_samples = len(J) <= Z[l].shape[1]
+        if by_samples:
+            kernel = Z[l] @ Z[l].T if kernels is None else kernels[l]
+            W, left_out = _solve_by_samples(kernel[J][:, J], wanted, eps)
+        else:
+            W, left_out = _solve_by_features(Z[l][J], wanted, eps)
+        for p, columns in _columns(Z, targets):
+            total = float(np.square(wanted[:, columns]).sum())
+            error = float(np.square(left_out[:, columns]).sum())
+            score = 1.0 - error / total if total > 0 else 0.0
+            rows = np.flatnonzero(~observed[:, p] & observed[:, l])
+            part = W if W.shape[1] == Z[p].shape[1] else np.ascontiguousarray(W[:, columns])
+            made: PairMap = ByFeatures({l: part})
+            if by_samples:
+                predicted = kernel[rows][:, J] @ part
+                made = BySamples(Z, J, {l: 1.0}, part)
+            else:
+                predicted = Z[l][rows] @ part
+            found.append(_Found(p, score, made, rows, predicted))
+    return found
+
+
+def _solve_by_samples(kernel: Floats, wanted: Floats, eps: float) -> tuple[Floats, Floats]:
+    """Return coefficients (n, k) of ridge regression, and its residuals when left out, (n, k)."""
+    kernel[np.diag_indices(len(kernel))] += eps
+    coef, diagonal = _solved(kernel, wanted)
+    return coef, coef / diagonal[:, None]
+
+
+def _solved(A: Floats, B: Floats) -> tuple[Floats, Floats]:
+    """Return ``A^-1 B`` and the diagonal of ``A^-1``, for a positive definite matrix."""
+    # the transpose of a C-ordered array is what LAPACK takes without a copy
+    factor, info = dpotrf(A.T, lower=1, clean=0)
+    if info == 0:
+        half, info = dpotri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise np.linalg.LinAlgError("features are not finite, or too large for their ridge")
+    return dsymm(1.0, half, np.ascontiguousarray(B).T, side=1, lower=1).T, half.diagonal()
+
+
+def _solve_by_features(
+    known: Floats, wanted: Floats, eps: float, sums: tuple[Floats, Floats] | None = None
+) -> tuple[Floats, Floats]:
+    """Return the map (D, k), and residuals when left out; `sums` if these are not all samples."""
+    gram, cross = (known.T @ known, known.T @ wanted) if sums is None else sums
+    factor = gram.copy()
+    factor[np.diag_indices(len(factor))] += eps
+    factor = cholesky(factor, lower=True, overwrite_a=True, check_finite=False)
+    W = cho_solve((factor, True), cross, check_finite=False)
+    rows = solve_triangular(factor, known.T, lower=True, check_finite=False)
+    free = 1.0 - np.einsum("ji,ji->i", rows, rows)
+    return W, (wanted - known @ W) / np.maximum(free, 1e-12)[:, None]
+
+
+def _columns(Z: Features, views: list[int]) -> Iterator[tuple[int, slice]]:
+    """Yield where the features of each view are, if they stand side by side."""
+    start = 0
+    for p in views:
+        yield p, slice(start, start + Z[p].shape[1])
+        start += Z[p].shape[1]
+
+
+def _averaged(
+    Z: Features,
+    observed: Bools,
+    means: list[Floats],
+    weights: Floats,
+    found: list[list[_Found]],
+) -> Features:
+    """Return the features after (1)."""
+    absent = [np.flatnonzero(~present) for present in observed.T]
+    averages = [_Mean(mean, len(rows)) for mean, rows in zip(means, absent, strict=True)]
+    for l, each in enumerate(found):
+        for p, _, _, rows, predicted in each:
+            having = np.zeros(len(absent[p]), dtype=bool)
+            having[np.searchsorted(absent[p], rows)] = True
+            averages[p].add(having, weights[p, l], predicted)
+    return [
+        _with_rows(z, rows, average.value()) if len(rows) else z
+        for z, rows, average in zip(Z, absent, averages, strict=True)
+    ]
+
+
+def _refined(
+    once: Features,
+    z: Floats,
+    p: int,
+    present: Bools,
+    shares: Floats,
+    kernels: Floats | None,
+) -> tuple[PairMap | None, Floats]:
+    """Return (2) for view p, and the features of samples that lack it."""
+    if not shares.any():
+        return None, np.empty((0, z.shape[1]))
+    views = np.flatnonzero(shares).tolist()
+    own, absent = np.flatnonzero(present), np.flatnonzero(~present)
+    if kernels is not None and len(own) <= sum(once[l].shape[1] for l in views):
+        Q = np.tensordot(shares, kernels, axes=1)[:, own]
+        coef = _refine_by_samples(Q[own], z[own])
+        made = BySamples(once, own, {l: float(shares[l]) for l in views}, coef)
+        return made, Q[absent] @ coef
+    Q = np.hstack([np.sqrt(shares[l]) * once[l] for l in views])
+    B = _refine_by_features(Q[own], z[own])
+    maps = {l: np.sqrt(shares[l]) * B[columns] for l, columns in _columns(once, views)}
+    return ByFeatures(maps), Q[absent] @ B
+
+
+def _refine_by_samples(Q: Floats, known: Floats) -> Floats:
+    """Return the coefficients (n, D_p) of the ridge with the least error."""
+    diagonal = Q.diagonal().copy()
+    best, coef = np.inf, known
+    for eps in RIDGES:
+        np.fill_diagonal(Q, diagonal + eps)
+        found, inverse = _solved(Q, known)
+        error = float((_lengths(found) / inverse**2).sum())
+        if error < best:
+            best, coef = error, found
+    return coef
+
+
+def _refine_by_features(
+    Q: Floats, known: Floats, sums: tuple[Floats, Floats] | None = None
+) -> Floats:
+    """Return B of the ridge with the least error; `sums` if these are not all samples."""
+    gram, cross = (Q.T @ Q, Q.T @ known) if sums is None else sums
+    s, V = eigh(gram, driver="evd", check_finite=False)
+    s = np.maximum(s, 0.0)
+    inside, rows = V.T @ cross, Q @ V
+    squared = np.square(rows)
+    best, chosen = np.inf, RIDGES[-1]
+    for eps in RIDGES:
+        free = 1.0 - squared @ (1.0 / (s + eps))
+        residual = known - rows @ (inside / (s + eps)[:, None])
+        error = float((_lengths(residual) / np.maximum(free, 1e-12) ** 2).sum())
+        if error < best:
+            best, chosen = error, eps
+    return V @ (inside / (s + chosen)[:, None])

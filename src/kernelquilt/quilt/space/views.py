@@ -1,0 +1,249 @@
+"""The views of training samples in the span of landmarks, and those of new samples."""
+
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kernelquilt._messages import quoted, warn_user
+from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.core.memory import check_memory
+from kernelquilt.data.gram import check_kernel
+from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels
+from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel
+from kernelquilt.quilt.space.maps import FeatureMap, fit_map
+from kernelquilt.quilt.space.transfer import Features
+
+LEAST_SAMPLES = 3  # that a view must have to be of use
+LANDMARK_CONSTRAINTS: dict[str, Any] = {
+    "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+    "landmarks": [StrOptions(set(LANDMARKS))],
+}
+
+
+@dataclass(frozen=True)
+class ViewFeatures:
+    """The maps from samples to features of some kernels.
+
+    Attributes
+    ----------
+    input : KernelInput
+        The training samples, or what is left of them: the landmarks.
+    kernels : ndarray of int of shape (M,)
+        Which of its kernels.
+    maps : list of M FeatureMap
+    diagonals : ndarray of shape (M,)
+        k(x, x) if it is the same for all training samples, else nan.
+    """
+
+    input: KernelInput
+    kernels: Indices
+    maps: list[FeatureMap]
+    diagonals: Floats
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the kernels."""
+        return tuple(self.input.names[m] for m in self.kernels)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of all kernels."""
+        return sum(len(each.mean) for each in self.maps)
+
+    def of(self, rows: Samples) -> tuple[Features, Bools]:
+        """Return the features of samples, and which kernels they have."""
+        observed = self.input.observed_of(rows)[:, self.kernels]
+        return [self._of(rows, observed[:, j], j) for j in range(len(self.maps))], observed
+
+    def _of(self, rows: Samples, present: Bools, j: int) -> Floats:
+        made, m = self.maps[j], int(self.kernels[j])
+        z = np.zeros((len(rows), len(made.mean)))
+        having = np.flatnonzero(present)
+        if len(having):
+            part = self.input.narrowed(rows, m)
+            part = part if len(having) == len(rows) else part[having]
+            z[having] = made.of(self.input.between(part, m, made.columns))
+        return z
+
+    def lengths(self, rows: Samples, Z: Features, observed: Bools) -> Floats:
+        """Return squared lengths (M, n_rows) of samples, zero where absent."""
+        lengths = np.zeros((len(Z), len(rows)))
+        diags = [self.input.diag(rows, int(m)) for m in self.kernels]
+        unknown = [
+            name
+            for name, diag, same in zip(self.names, diags, self.diagonals, strict=True)
+            if diag is None and np.isnan(same)
+        ]
+        if unknown:
+            raise ValueError(
+                f"k(x, x) of the {len(rows)} new samples is needed for the kernels "
+                f"{quoted(unknown)}; give it as diag= of the KernelStack, slice training and new "
+                "samples from one stack, or scale kernels to unit diagonal"
+            )
+        for j, (made, z, diag) in enumerate(zip(self.maps, Z, diags, strict=True)):
+            own = observed[:, j]
+            known = self.diagonals[j] if diag is None else diag[own].astype(np.float64)
+            lengths[j, own] = made.lengths(z[own], known)
+        return lengths
+
+    def forget_others(self) -> "ViewFeatures":
+        """Let the input forget training samples that are no landmarks."""
+        columns = [np.empty(0, dtype=np.intp) for _ in self.input.names]
+        for m, made in zip(self.kernels, self.maps, strict=True):
+            columns[m] = made.columns
+        kept = self.input.keep_only(columns)
+        maps = [
+            replace(made, columns=kept[m]) for m, made in zip(self.kernels, self.maps, strict=True)
+        ]
+        return replace(self, maps=maps)
+
+
+def fit_views(
+    held: KernelInput,
+    data: Samples,
+    kernels: Indices,
+    copies: Floats,
+    *,
+    n_landmarks: int,
+    landmarks: str,
+    rng: np.random.RandomState,
+    centred: bool = True,
+) -> tuple[ViewFeatures, Features]:
+    """Fit the features of training samples.
+
+    Parameters
+    ----------
+    held : KernelInput
+        Fitted to the samples.
+    data : MultiView or KernelStack of n samples
+    kernels : ndarray of int of shape (M,)
+        The kernels to take.
+    copies : ndarray of shape (n,)
+        As how many copies samples count, 0 for those left out.
+    n_landmarks : int
+        At most so many for each kernel.
+    landmarks : str
+        How they are chosen.
+    rng : RandomState
+    centred : bool, default=True
+        Whether features are centred and scaled.
+
+    Returns
+    -------
+    views : ViewFeatures
+    Z : Features of the n samples
+        Zero where absent or left out.
+    """
+    maps, Z, diagonals = [], [], []
+    for m in kernels.tolist():
+        rows = np.flatnonzero(held.observed[:, m] & (copies > 0))
+        having = held.narrowed(data, m)
+        having = having if len(rows) == len(data) else having[rows]
+        chosen = _choose(held, having, m, rows, min(n_landmarks, len(rows)), landmarks, rng)
+        kernel = held.between(having, m, rows[chosen])
+        check_kernel(kernel[chosen], held.names[m])
+        made, found = fit_map(kernel, chosen, rows[chosen], copies[rows] if centred else None)
+        maps.append(made)
+        Z.append(_at(rows, found, len(data)))
+        diag = held.diag(having, m)
+        diagonals.append(np.nan if diag is None else _same(diag))
+    return ViewFeatures(held, kernels, maps, np.array(diagonals)), Z
+
+
+def _choose(
+    held: KernelInput,
+    having: Samples,
+    m: int,
+    rows: Indices,
+    count: int,
+    landmarks: str,
+    rng: np.random.RandomState,
+) -> Indices:
+    """Return positions of the landmarks among the samples `rows` that have kernel m."""
+    if count == len(rows):
+        return np.arange(count)
+    points = None if held.views is None else having[having.names[0]]
+    kernel = TrainingKernel(
+        held.names[m],
+        len(rows),
+        lambda chosen: held.between(having, m, rows[chosen]),
+        lambda: np.asarray(held.diag(having, m), dtype=np.float64),
+        points,
+    )
+    return np.sort(LANDMARKS[landmarks](kernel, count, rng))
+
+
+def _at(rows: Indices, values: Floats, n: int) -> Floats:
+    if len(rows) == n:
+        return values
+    out = np.zeros((n, values.shape[1]))
+    out[rows] = values
+    return out
+
+
+def _same(diag: Any) -> float:
+    """Return the one value of a diagonal (n,), nan if there are several."""
+    tolerance = 1e-5 if diag.dtype == np.float32 else 1e-8
+    values = diag.astype(np.float64)
+    return float(values.mean()) if np.ptp(values) <= tolerance * np.abs(values).max() else np.nan
+
+
+def check_feature_memory(
+    estimator: Any, data: Samples, n: int, n_landmarks: int, *, joint: int = 0
+) -> None:
+    """Refuse training samples whose features would not fit into memory, before any is made.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameter `kernels`, and `max_memory` if it has a limit of its own.
+    data : MultiView or KernelStack
+    n : int
+        Number of samples that are held at a time.
+    n_landmarks : int
+    joint : int, default=0
+        Landmarks of all views together, for each landmark of a view.
+    """
+    M, m = count_kernels(data, estimator.kernels), min(n, n_landmarks)
+    D, points = M * m, min(n, joint * n_landmarks)
+    needed = 8 * (n * (4 * D + 3 * points) + 2 * D**2 + (2 * M + 6) * min(n, D) ** 2)
+    limit = getattr(estimator, "max_memory", None)
+    check_memory(n, M, needed, max_memory=limit, instead="lower n_landmarks; ")
+
+
+def usable_views(owner: str, names: tuple[str, ...], counts: Indices) -> Bools:
+    """Return which kernels (M,) enough samples have; warn of the others.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the estimator, for the error if there are none.
+    names : tuple of M str
+        Names of the kernels.
+    counts : ndarray of int of shape (M,)
+        How many training samples have each.
+
+    Returns
+    -------
+    used : ndarray of bool of shape (M,)
+    """
+    used = np.asarray(counts >= LEAST_SAMPLES)
+    if not used.any():
+        raise ValueError(
+            f"{owner} needs a view that at least {LEAST_SAMPLES} training samples have; the "
+            f"{len(names)} kernels are observed for at most {counts.max()} samples"
+        )
+    few = [
+        f"{name} ({count})"
+        for name, count, ok in zip(names, counts, used, strict=True)
+        if not ok and count
+    ]
+    if few:
+        warn_user(
+            f"{len(few)} of {len(names)} kernels are observed for less than {LEAST_SAMPLES} "
+            f"training samples and therefore ignored, now and in new data: {quoted(few)}"
+        )
+    return used
