@@ -108,6 +108,15 @@ def solve_shared_factor(
     Returns
     -------
     SharedFactor
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_shared_factor(stack.gram(), stack.observed, 5)
+    >>> found.factor.shape
+    (30, 5)
     """
     known = [block(k, o, o).astype(np.float64) for k, o in zip(K, observed.T, strict=True)]
     factor, noise = _start(K, observed, rank)

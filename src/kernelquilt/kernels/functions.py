@@ -43,6 +43,19 @@ class Gaussian(BaseEstimator):
     ----------
     width_ : float
         The width; 1.0 if all training samples are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> A = np.array([[0.0], [1.0], [3.0]])
+    >>> kernel = kq.Gaussian().fit(A)
+    >>> round(kernel.width_, 2)
+    1.33
+    >>> kernel(A, A).round(2)
+    array([[1.  , 0.75, 0.08],
+           [0.75, 1.  , 0.32],
+           [0.08, 0.32, 1.  ]])
     """
 
     def __init__(self, scale: float = 1.0) -> None:
@@ -128,6 +141,16 @@ class MedianGaussian(BaseEstimator):
     squared_width_ : float
         What squared distances are divided by. With more than 2000 training samples the median
         is that of 2000 of them, evenly spaced.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> A = np.array([[0.0], [1.0], [3.0]])
+    >>> kq.kernels.MedianGaussian().fit(A)(A, A).round(2)
+    array([[1.  , 0.37, 0.  ],
+           [0.37, 1.  , 0.02],
+           [0.  , 0.02, 1.  ]])
     """
 
     def __init__(self, scale: float = 1.0, *, standardize: bool = True) -> None:
@@ -225,6 +248,13 @@ class Jaccard(BaseEstimator):
 
     The number of columns that are non-zero in both samples divided by the number that are
     non-zero in at least one; 1 for two samples without any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> kq.kernels.Jaccard()(np.array([[1, 1, 0]]), np.array([[0, 1, 1], [1, 1, 0]])).round(2)
+    array([[0.33, 1.  ]])
     """
 
     name = "jaccard"
@@ -257,6 +287,15 @@ class LatentSemantic(BaseEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_columns)
         The directions, orthonormal rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> A = np.random.default_rng(0).random((20, 5))
+    >>> kernel = kq.kernels.LatentSemantic(2).fit(A)
+    >>> kernel(A, A).shape, kernel.components_.shape
+    ((20, 20), (2, 5))
     """
 
     def __init__(self, n_components: int = 100) -> None:

@@ -95,6 +95,16 @@ def solve_auxiliary_em(
     Returns
     -------
     Spectrum
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> K = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0).gram()
+    >>> values, vectors = np.linalg.eigh(K[1])
+    >>> spectrum = kq.completion.solve_auxiliary_em(K[0], np.arange(30) < 20, values, vectors)
+    >>> spectrum.history[-1].distance < 1e-4
+    True
     """
     v, h = present, ~present
     known = block(K, v, v).astype(np.float64)

@@ -179,6 +179,15 @@ def solve_latent_factors(
     Returns
     -------
     LatentFactors
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_latent_factors(stack.gram(), stack.observed, 5, tol=1e-4)
+    >>> found.shared.shape, found.own[0].shape
+    ((30, 5), (25, 5))
     """
     sizes = np.ones(len(K)) if sizes is None else sizes
     rank = min(rank, len(observed))

@@ -110,6 +110,15 @@ def solve_sdp(
     Returns
     -------
     SDPKernels
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_sdp(stack.gram(), stack.observed, tol=1e-4)
+    >>> found.kernels.shape, found.between.shape
+    ((5, 30, 30), (5, 5))
     """
     M = len(K)
     X = np.empty(K.shape)

@@ -105,6 +105,15 @@ def solve_svt(
     Returns
     -------
     LowRank
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_svt(stack.gram(), stack.observed)
+    >>> found.history[-1].distance < 1e-4
+    True
     """
     present = [np.flatnonzero(column) for column in observed.T]
     known = [k[np.ix_(o, o)].astype(np.float64) for k, o in zip(K, present, strict=True)]

@@ -91,6 +91,16 @@ def solve_nmcca(
     Returns
     -------
     Components
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> rng = np.random.default_rng(0)
+    >>> views = [A - A.mean(axis=0) for A in rng.standard_normal((2, 30, 4))]
+    >>> components = kq.mkl.solve_nmcca(views, n_components=2)
+    >>> [each.shape for each in components.projections]
+    [(4, 2), (4, 2)]
     """
     parts, right, ranks, used = [], [], [], []
     for S in views:
