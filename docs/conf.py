@@ -86,7 +86,7 @@ html_static_path = ["_static", "_build/static"]
 
 
 def bundle_mathjax(target: Path) -> None:
-    """Copy what pages need of the MathJax in the package sphinx-mathjax-offline, which has 24 MB."""
+    """Copy what pages need of the 24 MB in the package sphinx-mathjax-offline."""
     spec = importlib.util.find_spec("sphinx-mathjax-offline")
     source = Path(spec.origin).parent / "static" / "mathjax"
     for name in _MATHJAX:

@@ -15,5 +15,6 @@ class Order:
         self.folder = folder
 
     def __call__(self, name):
+        """Return what the examples are sorted by."""
         place = self.first.index(name) if name in self.first else len(self.first)
         return place, name

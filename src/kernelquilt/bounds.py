@@ -100,6 +100,7 @@ def lp_mkl_bound(kernels: Any, *, p: float, radius: float = 1.0) -> RademacherBo
     Returns
     -------
     RademacherBound
+        The bound and its parts.
 
     Examples
     --------
@@ -144,6 +145,7 @@ def rp_mkl_bound(kernels: Any, *, r: float, p: float, radius: float = 1.0) -> Ra
     Returns
     -------
     RademacherBound
+        The bound and its parts.
 
     Examples
     --------
@@ -224,6 +226,7 @@ def absent_mkl_bound(
     Returns
     -------
     AbsentBound
+        The bound and its parts.
 
     Examples
     --------

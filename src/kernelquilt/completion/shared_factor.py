@@ -97,7 +97,7 @@ def solve_shared_factor(
     observed : ndarray of bool of shape (n, M)
         With a sample for every kernel, and a kernel for every sample.
     rank : int
-        r, at most n.
+        Rank r, at most n.
     tol : float, default=1e-3
         Decrease of the objective by an iteration, relative to its size, at which to stop.
     max_iter : int, default=1000
@@ -108,6 +108,7 @@ def solve_shared_factor(
     Returns
     -------
     SharedFactor
+        The factor, its noise, and what new samples need.
 
     Examples
     --------

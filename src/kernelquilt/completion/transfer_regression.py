@@ -129,6 +129,7 @@ def solve_transfer(
     Returns
     -------
     Transfer
+        What kernels are predicted from, with which weights.
 
     Examples
     --------

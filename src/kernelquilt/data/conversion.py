@@ -40,6 +40,7 @@ def as_views(
     Returns
     -------
     views : MultiView of shape (n_samples, n_views)
+        The views, and which of them each sample has.
 
     Examples
     --------

@@ -62,6 +62,7 @@ class AbsenceCurveDisplay:
         Returns
         -------
         display : AbsenceCurveDisplay
+            The display itself, with what was drawn.
         """
         if ax is None:
             ax = _new_axes()

@@ -72,11 +72,14 @@ class Gaussian(BaseEstimator):
         Parameters
         ----------
         A : ndarray or sparse matrix of shape (n_samples, n_columns)
+            The training samples.
         sample_weight : ndarray of shape (n_samples,), default=None
+            How much each sample counts, equally by default.
 
         Returns
         -------
         self : Gaussian
+            The kernel itself.
         """
         return self.fit_mean_distance(mean_distance(A, sample_weight))
 
@@ -91,6 +94,7 @@ class Gaussian(BaseEstimator):
         Returns
         -------
         self : Gaussian
+            The kernel itself.
         """
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale of Gaussian must be positive and finite, got {self.scale!r}")
@@ -115,6 +119,7 @@ class Gaussian(BaseEstimator):
         Returns
         -------
         K : ndarray of shape (n, m)
+            The similarities.
         """
         check_is_fitted(self, "width_")
         exponent = np.multiply(squared, -0.5 / self.width_**2, out=out)
@@ -168,11 +173,14 @@ class MedianGaussian(BaseEstimator):
         Parameters
         ----------
         A : ndarray or sparse matrix of shape (n_samples, n_columns)
+            The training samples.
         sample_weight : ndarray of shape (n_samples,), default=None
+            How much each sample counts, equally by default.
 
         Returns
         -------
         self : MedianGaussian
+            The kernel itself.
         """
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(
@@ -228,6 +236,7 @@ def gaussian_bank(
     Returns
     -------
     kernels : list of Gaussian
+        The kernels, not fitted.
 
     Examples
     --------
@@ -312,11 +321,14 @@ class LatentSemantic(BaseEstimator):
         Parameters
         ----------
         A : ndarray of shape (n_samples, n_columns)
+            The training samples.
         sample_weight : ndarray of shape (n_samples,), default=None
+            How much each sample counts, equally by default.
 
         Returns
         -------
         self : LatentSemantic
+            The kernel itself.
         """
         if self.n_components < 1:
             raise ValueError(f"n_components must be at least 1, got {self.n_components}")

@@ -36,7 +36,7 @@ def mkl_path(
     estimator : classifier of this package
         Its other parameters hold for all fits; it is not changed.
     X, y, sample_weight
-        Training data, as in the ``fit`` of the classifier.
+        As in `fit` of the classifier.
     Cs : array-like of shape (n_C,)
         Penalties `C`, or `c` of the MHKS family, fitted in this order; ascending is fastest.
     ps : array-like of shape (n_p,), default=None

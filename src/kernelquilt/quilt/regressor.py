@@ -139,6 +139,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         self : QuiltRegressor
+            The fitted regressor.
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
@@ -182,6 +183,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_rows,)
+            The predictions.
         """
         check_is_fitted(self, "quilt_")
         rows = self.input_.rows(self, X)
@@ -200,6 +202,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         y : array-like of shape (n_rows,)
             True targets; refused if their index has the samples of X in another order.
         sample_weight : array-like of shape (n_rows,), optional
+            How much each sample counts, equally by default.
 
         Returns
         -------

@@ -81,6 +81,7 @@ def solve_auxiliary_em(
     K : ndarray of shape (n, n)
         Entries of absent samples are not used.
     present : ndarray of bool of shape (n,)
+        True for the samples that have the kernel.
     values : ndarray of shape (n,)
         The eigenvalues of the auxiliary kernel, in ascending order; where to start.
     vectors : ndarray of shape (n, n)
@@ -95,6 +96,7 @@ def solve_auxiliary_em(
     Returns
     -------
     Spectrum
+        The fitted spectrum, and what new samples need.
 
     Examples
     --------

@@ -90,6 +90,7 @@ def solve_em_fill(
     Returns
     -------
     PairNormal
+        Mean and covariance of the Gaussian, and the iterations.
 
     Examples
     --------

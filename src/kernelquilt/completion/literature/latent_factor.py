@@ -164,9 +164,9 @@ def solve_latent_factors(
     observed : ndarray of bool of shape (n, M)
         With a sample for every kernel.
     rank : int, default=10
-        r; at most n are used.
+        Rank r; at most n are used.
     coupling, ridge, lam : float
-        a, b and c.
+        The a, b and c of (1).
     sizes : ndarray of shape (M,), default=None
         Units in which the kernels are taken, by default 1.
     tol : float, default=1e-6
@@ -179,6 +179,7 @@ def solve_latent_factors(
     Returns
     -------
     LatentFactors
+        The factors of each kernel and those in common.
 
     Examples
     --------

@@ -95,7 +95,7 @@ def solve_sdp(
     lam1 : float, default=0.1
         Weight of the agreement between kernels.
     ridge : float, default=1e-8
-        r.
+        The r of (1).
     between : ndarray of shape (M, M), default=None
         S if it is fixed, in which case the problem is convex; by default it is learned.
     sizes : ndarray of shape (M,), default=None
@@ -110,6 +110,7 @@ def solve_sdp(
     Returns
     -------
     SDPKernels
+        The completed kernels and the weights between them.
 
     Examples
     --------

@@ -92,6 +92,7 @@ def solve_svt(
     K : ndarray of shape (M, n, n)
         Entries of absent samples are not used.
     observed : ndarray of bool of shape (n, M)
+        True where a kernel observes a sample.
     tau : float, default=None
         Weight of the nuclear norm. By default the norm that the whole matrix A has if the mean
         square of its observed entries is that of all.
@@ -105,6 +106,7 @@ def solve_svt(
     Returns
     -------
     LowRank
+        The two factors of the matrix.
 
     Examples
     --------

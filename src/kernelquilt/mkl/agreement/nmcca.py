@@ -91,6 +91,7 @@ def solve_nmcca(
     Returns
     -------
     Components
+        The projections and how far the views agree.
 
     Examples
     --------
@@ -203,6 +204,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
         Returns
         -------
         self : NmCCA
+            The fitted transformer.
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():

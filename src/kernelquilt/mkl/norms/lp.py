@@ -81,6 +81,7 @@ def solve_lp_mkl(
     Returns
     -------
     Solution
+        Weights, duals and certificate.
 
     Examples
     --------

@@ -108,6 +108,7 @@ def solve_matrix_norm_mkl(
     Returns
     -------
     Solution
+        Weights, duals and residual.
 
     Examples
     --------

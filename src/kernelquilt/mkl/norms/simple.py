@@ -100,6 +100,7 @@ def solve_simple_mkl(
     Returns
     -------
     Solution
+        Weights, duals and certificate.
 
     Examples
     --------

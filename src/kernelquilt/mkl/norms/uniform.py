@@ -58,6 +58,7 @@ def solve_uniform_mkl(
     Returns
     -------
     Solution
+        Weights of 1/M, duals and certificate.
 
     Examples
     --------

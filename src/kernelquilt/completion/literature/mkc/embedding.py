@@ -109,6 +109,7 @@ def solve_embedding(
     Returns
     -------
     Embedding
+        Bases, weights of their samples, and weights between the kernels.
 
     Examples
     --------
