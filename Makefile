@@ -5,10 +5,10 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # the workers of the tests keep all cores busy, and threads of theirs would wait for each other
-test test-oldest: export OMP_NUM_THREADS = 1
-test test-oldest: export OPENBLAS_NUM_THREADS = 1
+docs test test-oldest: export OMP_NUM_THREADS = 1
+docs test test-oldest: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo test test-all test-oldest lint bench clean
+.PHONY: demo docs test test-all test-oldest lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/kq demo --output demo.png
@@ -19,6 +19,11 @@ test: $(VENV)/.dev lint
 # The ordinary tests, those that kill processes, and those in a browser (Chromium, if there is one).
 test-all: test
 	$(BIN)/python -m pytest -m 'kill or browser'
+
+# The site: its gallery and the examples of all docstrings run; pages are in docs/_build/html.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m sphinx --fail-on-warning -q -b doctest -d docs/_build/doctrees docs docs/_build/doctest
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -53,10 +58,14 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.demo
 
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 .venv-oldest/.installed: pyproject.toml tests/oldest.txt
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/oldest.txt --editable '.[test]'
 	touch $@
 
 clean:
-	rm -rf .venv .venv-oldest .pytest_cache .mypy_cache .ruff_cache demo.png
+	rm -rf .venv .venv-oldest .pytest_cache .mypy_cache .ruff_cache docs/_build docs/api docs/gallery demo.png

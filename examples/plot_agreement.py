@@ -70,4 +70,4 @@ for ax in (left, right):
     ax.set_xscale("log", base=2)
     ax.set_xlabel("lambda")
 left.legend()
-figure.savefig("agreement.png", dpi=150)
+plt.show()

@@ -40,4 +40,4 @@ for kernel, column in zip(localized.kernel_names_, gates.T, strict=True):
 ax.set_xlabel("latitude")
 ax.set_ylabel("gate")
 ax.legend()
-figure.savefig("local_gates.png", dpi=150)
+plt.show()

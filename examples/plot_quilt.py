@@ -54,4 +54,4 @@ right.plot(
     marker="o",
 )
 right.set(xlabel="probability", ylabel="share right", title="calibration on test samples")
-figure.savefig("quilt.png")
+plt.show()

@@ -51,4 +51,4 @@ for k, (name, values) in enumerate(scores.items()):
 axes.set_xticks([0, 1], ["first hospital:\nfour examinations", "second hospital:\ntwo of them"])
 axes.set(ylabel="accuracy on 450 other patients", ylim=(0.5, 1.0))
 axes.legend(frameon=False)
-figure.savefig("sites.png")
+plt.show()

@@ -107,6 +107,21 @@ def public(family=None):
     return found
 
 
+def public_callables():
+    """Return what is public and its own public methods, by name below `kq`."""
+    found = {}
+    for name, thing in public().items():
+        found[name] = thing
+        if inspect.isclass(thing):
+            for method, value in inspect.getmembers(thing):
+                ours = (inspect.isfunction(value) or inspect.ismethod(value)) and (
+                    value.__module__.startswith("kernelquilt")
+                )
+                if ours and not method.startswith("_"):
+                    found[f"{name}.{method}"] = value
+    return found
+
+
 def functions(prefix=""):
     """Return the public functions whose names begin with `prefix`."""
     return [

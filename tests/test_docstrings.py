@@ -1,14 +1,16 @@
-"""A parameter that several estimators have is told in the same words by all of them."""
+"""Docstrings have the form of numpydoc and an example, and tell the same in the same words."""
 
+import doctest
 import inspect
 import re
 
 import pytest
 from numpydoc.docscrape import NumpyDocString
+from numpydoc.validate import validate
 from sklearn.utils._testing import assert_docstring_consistency
 
 import kernelquilt as kq
-from discovery import estimators
+from discovery import estimators, public, public_callables
 
 # words that mean something else wherever they stand
 WORDS = {"eps", "estimator", "init", "lam", "method", "n_components", "rank", "ridge", "solver"}
@@ -102,3 +104,47 @@ def test_no_exception_is_left_over():
     assert WORDS | set(APART) | set(COMMON) <= shared
     for name, classes in APART.items():
         assert set(classes) <= set(entries("Parameters")[name])
+
+
+# rules of numpydoc that are not ours, and why
+NOT_OURS = {
+    "ES01": "a summary line may say all",
+    "SA01": "the reference is ordered by family",
+    "RT02": "what is returned has a name, as in scikit-learn",
+}
+
+
+def complaints(name, thing):
+    """Yield what numpydoc finds, but for what our references to other docstrings explain."""
+    text = inspect.getdoc(thing) or ""
+    # the parameters of a record are its attributes, and another test compares them
+    record = hasattr(thing, "__dataclass_fields__") or hasattr(thing, "_fields")
+    excused = set(NOT_OURS)
+    if record or "whose parameters and attributes it has" in " ".join(text.split()):
+        excused.add("PR01")
+    if re.search(r"^ +As in `", text, flags=re.MULTILINE):
+        excused |= {"PR03", "PR04"}
+    if "Yields\n------" in text:
+        excused.add("RT01")
+    if "." in name and inspect.isclass(public().get(name.rpartition(".")[0])):
+        excused.add("EX01")
+    for code, message in validate(f"kernelquilt.{name}")["errors"]:
+        private = code == "PR01" and re.fullmatch(r"Parameters \{'_\w+'\} not documented", message)
+        if code not in excused and not private:
+            yield f"{code}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "thing"), public_callables().items(), ids=list(public_callables())
+)
+def test_docstrings_have_the_form_of_numpydoc(name, thing):
+    assert not list(complaints(name, thing))
+
+
+@pytest.mark.parametrize("name", public())
+def test_every_public_name_has_an_example_that_runs(name):
+    thing = public()[name]
+    examples = doctest.DocTestFinder(recurse=False).find(thing, name, module=False, globs={})
+    assert sum(len(each.examples) for each in examples) > 1, "no example"
+    for each in examples:
+        assert doctest.DocTestRunner().run(each).failed == 0

@@ -68,6 +68,14 @@ class RademacherBound:
         Factor by which the class differs from the one the terms are for.
     exponent : float
         The t at which the bound is smallest.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> bound = kq.bounds.lp_mkl_bound(kq.ViewKernels().fit_transform(X[::10]), p=2)
+    >>> abs(bound.value - bound.factor * (bound.main + bound.remainder)) < 1e-12
+    True
     """
 
     value: float
@@ -92,6 +100,7 @@ def lp_mkl_bound(kernels: Any, *, p: float, radius: float = 1.0) -> RademacherBo
     Returns
     -------
     RademacherBound
+        The bound and its parts.
 
     Examples
     --------
@@ -136,6 +145,15 @@ def rp_mkl_bound(kernels: Any, *, r: float, p: float, radius: float = 1.0) -> Ra
     Returns
     -------
     RademacherBound
+        The bound and its parts.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> stack = kq.ViewKernels().fit_transform(X[::10])
+    >>> round(kq.bounds.rp_mkl_bound(stack, r=2, p=4).value, 2)
+    0.74
     """
     _check(r=r, p=p, radius=radius)
     low, high = min(r, p), max(r, p)
@@ -166,6 +184,13 @@ class AbsentBound:
         Half the squared sum of the norms, the smallest that the fitted functions allow.
     largest : float
         Largest k(x, x) of an observed training sample, B.
+
+    Examples
+    --------
+    >>> from kernelquilt.bounds import AbsentBound
+    >>> bound = AbsentBound(0.45, 0.1, 0.2, 0.1, 0.05, mu=1.0, largest=1.0)
+    >>> round(bound.value - bound.margin_error, 2)
+    0.35
     """
 
     value: float
@@ -201,6 +226,7 @@ def absent_mkl_bound(
     Returns
     -------
     AbsentBound
+        The bound and its parts.
 
     Examples
     --------

@@ -97,7 +97,7 @@ def solve_shared_factor(
     observed : ndarray of bool of shape (n, M)
         With a sample for every kernel, and a kernel for every sample.
     rank : int
-        r, at most n.
+        Rank r, at most n.
     tol : float, default=1e-3
         Decrease of the objective by an iteration, relative to its size, at which to stop.
     max_iter : int, default=1000
@@ -108,6 +108,16 @@ def solve_shared_factor(
     Returns
     -------
     SharedFactor
+        The factor, its noise, and what new samples need.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_shared_factor(stack.gram(), stack.observed, 5)
+    >>> found.factor.shape
+    (30, 5)
     """
     known = [block(k, o, o).astype(np.float64) for k, o in zip(K, observed.T, strict=True)]
     factor, noise = _start(K, observed, rank)

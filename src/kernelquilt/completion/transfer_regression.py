@@ -129,6 +129,16 @@ def solve_transfer(
     Returns
     -------
     Transfer
+        What kernels are predicted from, with which weights.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> transfer = kq.completion.solve_transfer(stack.gram(), stack.observed, weighting="loo")
+    >>> transfer.scores.shape
+    (5, 5)
     """
     sources = []
     for l, (kernel, present) in enumerate(zip(K, observed.T, strict=True)):

@@ -153,6 +153,15 @@ class Solution:
         Change that the outer loop had to get down to, None if there is none.
     view_intercepts : ndarray of shape (M,) or None
         Biases of the kernels, where each has a function of its own; `dual_coef` is then (M, n).
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_simple_mkl(K, 2.0 * y - 1)
+    >>> solution.converged, solution.n_solves > 1
+    (True, True)
     """
 
     weights: Floats

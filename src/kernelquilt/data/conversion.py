@@ -41,6 +41,16 @@ def as_views(
     Returns
     -------
     views : MultiView of shape (n_samples, n_views)
+        The views, and which of them each sample has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> table = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, np.nan]])
+    >>> kq.as_views(table, {"age": [0], "scan": [1, 2]}).observed
+    array([[ True,  True],
+           [ True, False]])
     """
     if not has_views(X):
         X = as_two_dimensional(X)

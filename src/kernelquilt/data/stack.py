@@ -308,6 +308,7 @@ class KernelStack:
             Contiguous, finite, symmetric to rounding, zero where absent. The stored array
             itself if it is like this and no rows were sliced, otherwise one copy.
         observed : ndarray of bool of shape (n_rows, M)
+            Which kernels the samples have.
         """
         self.check_square()
         K = self._contiguous() if self._ids is None else None
@@ -321,7 +322,13 @@ class KernelStack:
         return K, self._observed
 
     def training_kernels(self) -> Iterator[Kernel]:
-        """Yield the kernels of `training_gram` one by one, holding one copy at a time."""
+        """Yield the kernels of `training_gram` one by one, holding one copy at a time.
+
+        Yields
+        ------
+        kernel : ndarray of shape (n_rows, n_rows)
+            As in `training_gram`.
+        """
         self.check_square()
         for m, name in enumerate(self.names):
             kernel = np.empty((len(self), len(self)), dtype=self.dtype)
@@ -413,6 +420,7 @@ class KernelStack:
         Returns
         -------
         self : KernelStack
+            The stack itself.
         """
         for kernel, name, present in zip(
             self.training_kernels(), self.names, self._observed.T, strict=True

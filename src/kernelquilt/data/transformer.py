@@ -89,6 +89,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
         Returns
         -------
         self : ViewTransformer
+            The fitted transformer.
         """
         self.fit_transform(X, y)
         return self
@@ -104,6 +105,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
         Returns
         -------
         transformed : MultiView of n_samples samples
+            The transformed views, absent where they were.
         """
         with unchanged_on_error(self):
             data = validate_views(self, X, self.views, reset=True, as_given=True)
@@ -143,6 +145,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : MultiView, or any input of `as_views`, of n_samples samples
+            Samples with any of the views.
 
         Returns
         -------
@@ -204,6 +207,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         deep : bool, default=True
+            Whether to return the parameters of the transformers too.
 
         Returns
         -------
@@ -224,10 +228,12 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         **params : dict
+            The parameters by name.
 
         Returns
         -------
         self : ViewTransformer
+            The transformer itself.
         """
         own = super().get_params(deep=False)
         if "transformers" in params:

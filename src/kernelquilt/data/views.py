@@ -165,6 +165,7 @@ class MultiView:
         Parameters
         ----------
         frame : DataFrame of shape (n_samples, n_columns)
+            One row for each sample.
         views : dict of str to columns, "columns" or None
             As in `as_views`; None takes the top level of MultiIndex columns.
 
@@ -213,6 +214,7 @@ class MultiView:
         Parameters
         ----------
         source : path, list of paths, or dict of str to path
+            Where the views are, as in `read_views`.
         **options : dict
             ``label``, ``views`` and ``index``, as in `kernelquilt.read_views`, which this is.
 
@@ -371,6 +373,7 @@ class MultiView:
         Returns
         -------
         present : ndarray of bool of shape (n_samples,)
+            True for the samples that have it.
         """
         return np.asarray(self._observed[:, self.names.index(name)])
 
@@ -405,10 +408,12 @@ class MultiView:
         Parameters
         ----------
         observed : array-like of bool of shape (n_samples, n_views)
+            The new mask.
 
         Returns
         -------
         views : MultiView
+            The same values under the new mask.
         """
         mask = check_mask(observed, self.shape, "views")
         check_observed_values(mask & ~self._observed, self.names)

@@ -63,6 +63,7 @@ def make_absent(
     views : dict of str to columns or "columns", default=None
         The views of 2-D data, as in `as_views`; needed unless a frame has MultiIndex columns.
     random_state : int, RandomState instance or None, default=None
+        For what is made absent.
 
     Returns
     -------

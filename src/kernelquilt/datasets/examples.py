@@ -23,6 +23,13 @@ class Example(NamedTuple):
         Complete and unscaled.
     target : ndarray of shape (n_samples,)
         Class labels.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> example = kq.datasets.load_example("wdbc")
+    >>> example.data.shape, example.target.shape
+    ((569, 3), (569,))
     """
 
     data: MultiView

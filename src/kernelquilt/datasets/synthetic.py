@@ -44,7 +44,9 @@ def make_multiview(
     Parameters
     ----------
     n_samples : int, default=200
+        Number of samples.
     n_views : int, default=5
+        Number of views.
     n_features : int or array-like of int of shape (n_views,), default=5
         Columns of each view.
     relevance : array-like of float of shape (n_views,), default=None
@@ -58,12 +60,14 @@ def make_multiview(
     label_noise : float, default=0.0
         Fraction of the samples whose label is replaced by another class.
     n_classes : int, default=2
+        Number of classes.
     proportions : array-like of float of shape (n_classes,), default=None
         Sizes of the classes relative to each other, before label noise; by default equal.
     chunks : int, sequence of int or None, default=None
         Number of samples in each chunk of lazy views, which dask draws when they are needed, with
         `proportions` and `label_noise` in each of them; None draws all samples now.
     random_state : int, RandomState instance or None, default=None
+        For all that is drawn.
 
     Returns
     -------

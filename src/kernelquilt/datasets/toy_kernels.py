@@ -44,6 +44,7 @@ def make_toy_kernels(
     n_samples : int, default=100
         At least 10; the basis points come first.
     random_state : int, RandomState instance or None, default=None
+        For all that is drawn.
 
     Returns
     -------

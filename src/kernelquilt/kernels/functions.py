@@ -43,6 +43,19 @@ class Gaussian(BaseEstimator):
     ----------
     width_ : float
         The width; 1.0 if all training samples are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> A = np.array([[0.0], [1.0], [3.0]])
+    >>> kernel = kq.Gaussian().fit(A)
+    >>> round(kernel.width_, 2)
+    1.33
+    >>> kernel(A, A).round(2)
+    array([[1.  , 0.75, 0.08],
+           [0.75, 1.  , 0.32],
+           [0.08, 0.32, 1.  ]])
     """
 
     def __init__(self, scale: float = 1.0) -> None:
@@ -59,11 +72,14 @@ class Gaussian(BaseEstimator):
         Parameters
         ----------
         A : ndarray or sparse matrix of shape (n_samples, n_columns)
+            The training samples.
         sample_weight : ndarray of shape (n_samples,), default=None
+            How much each sample counts, equally by default.
 
         Returns
         -------
         self : Gaussian
+            The kernel itself.
         """
         return self.fit_mean_distance(mean_distance(A, sample_weight))
 
@@ -78,6 +94,7 @@ class Gaussian(BaseEstimator):
         Returns
         -------
         self : Gaussian
+            The kernel itself.
         """
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale of Gaussian must be positive and finite, got {self.scale!r}")
@@ -102,6 +119,7 @@ class Gaussian(BaseEstimator):
         Returns
         -------
         K : ndarray of shape (n, m)
+            The similarities.
         """
         check_is_fitted(self, "width_")
         exponent = np.multiply(squared, -0.5 / self.width_**2, out=out)
@@ -128,6 +146,16 @@ class MedianGaussian(BaseEstimator):
     squared_width_ : float
         What squared distances are divided by. With more than 2000 training samples the median
         is that of 2000 of them, evenly spaced.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> A = np.array([[0.0], [1.0], [3.0]])
+    >>> kq.kernels.MedianGaussian().fit(A)(A, A).round(2)
+    array([[1.  , 0.37, 0.  ],
+           [0.37, 1.  , 0.02],
+           [0.  , 0.02, 1.  ]])
     """
 
     def __init__(self, scale: float = 1.0, *, standardize: bool = True) -> None:
@@ -145,11 +173,14 @@ class MedianGaussian(BaseEstimator):
         Parameters
         ----------
         A : ndarray or sparse matrix of shape (n_samples, n_columns)
+            The training samples.
         sample_weight : ndarray of shape (n_samples,), default=None
+            How much each sample counts, equally by default.
 
         Returns
         -------
         self : MedianGaussian
+            The kernel itself.
         """
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(
@@ -205,6 +236,7 @@ def gaussian_bank(
     Returns
     -------
     kernels : list of Gaussian
+        The kernels, not fitted.
 
     Examples
     --------
@@ -225,6 +257,13 @@ class Jaccard(BaseEstimator):
 
     The number of columns that are non-zero in both samples divided by the number that are
     non-zero in at least one; 1 for two samples without any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> kq.kernels.Jaccard()(np.array([[1, 1, 0]]), np.array([[0, 1, 1], [1, 1, 0]])).round(2)
+    array([[0.33, 1.  ]])
     """
 
     name = "jaccard"
@@ -257,6 +296,15 @@ class LatentSemantic(BaseEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_columns)
         The directions, orthonormal rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> A = np.random.default_rng(0).random((20, 5))
+    >>> kernel = kq.kernels.LatentSemantic(2).fit(A)
+    >>> kernel(A, A).shape, kernel.components_.shape
+    ((20, 20), (2, 5))
     """
 
     def __init__(self, n_components: int = 100) -> None:
@@ -273,11 +321,14 @@ class LatentSemantic(BaseEstimator):
         Parameters
         ----------
         A : ndarray of shape (n_samples, n_columns)
+            The training samples.
         sample_weight : ndarray of shape (n_samples,), default=None
+            How much each sample counts, equally by default.
 
         Returns
         -------
         self : LatentSemantic
+            The kernel itself.
         """
         if self.n_components < 1:
             raise ValueError(f"n_components must be at least 1, got {self.n_components}")

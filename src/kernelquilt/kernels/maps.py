@@ -150,6 +150,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Returns
         -------
         self : EmpiricalKernelMap
+            The fitted map.
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():

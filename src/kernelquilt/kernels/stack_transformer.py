@@ -42,6 +42,7 @@ class StackTransformer(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         self : object
+            The fitted transformer.
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():

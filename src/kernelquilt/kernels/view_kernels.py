@@ -93,6 +93,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         Parameters
         ----------
         X : MultiView, or any input of `as_views`, of n_train samples
+            The training samples.
         y : object, default=None
             Ignored, unless its index says that its samples are in another order than those of `X`.
         sample_weight : array-like of shape (n_train,), default=None
@@ -101,6 +102,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         Returns
         -------
         self : ViewKernels
+            The fitted transformer.
         """
         with unchanged_on_error(self):
             self._fit_views(*self._checked(X, y, sample_weight))
@@ -173,6 +175,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         Parameters
         ----------
         X : MultiView, or any input of `as_views`, of n_rows samples
+            Samples to compare with the training samples.
 
         Returns
         -------
@@ -194,10 +197,12 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         Parameters
         ----------
         X : MultiView, or any input of `as_views`, of n_rows samples
+            New samples.
 
         Returns
         -------
         views : MultiView of n_rows samples
+            The views in the order of the training samples.
         """
         check_is_fitted(self, "training_views_")
         return validate_views(self, X, self.views, reset=False)
@@ -213,6 +218,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         Returns
         -------
         observed : ndarray of bool of shape (n_rows, M)
+            True where a sample has the view of a kernel.
         """
         training = self.training_views_
         places = [data.names.index(name) for name in training.names]
@@ -253,6 +259,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         Returns
         -------
         kernel : ndarray of shape (n_rows, n_columns)
+            The similarities.
         """
         view, name = self.view_of(m), self.kernel_names_[m]
         block = self.training_views_[view][columns]
@@ -296,6 +303,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         Returns
         -------
         view : str
+            The name of the view.
         """
         return self.training_views_.names[self.kernel_views_[m]]
 
@@ -310,6 +318,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         Returns
         -------
         names : ndarray of str of shape (M,)
+            Names such as ``rna__gaussian``.
         """
         check_is_fitted(self, "kernel_names_")
         return np.array(self.kernel_names_, dtype=object)

@@ -235,6 +235,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         y : array-like of shape (n_rows,)
             True labels; refused if their index has the samples of X in another order.
         sample_weight : array-like of shape (n_rows,), optional
+            How much each sample counts, equally by default.
 
         Returns
         -------

@@ -105,6 +105,7 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         self : MKLSearchCV
+            The fitted search.
         """
         with unchanged_on_error(self):
             steps, model, prefix = _split_pipeline(self.estimator)
@@ -146,10 +147,12 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`, of n_rows samples
+            Samples, as in `fit`.
 
         Returns
         -------
         y : ndarray of shape (n_rows,)
+            The predicted classes.
         """
         return np.asarray(self._best.predict(X))
 
@@ -160,10 +163,12 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`, of n_rows samples
+            Samples, as in `fit`.
 
         Returns
         -------
         scores : ndarray of shape (n_rows,), or (n_rows, n_classes) if multi-class
+            The scores.
         """
         return np.asarray(self._best.decision_function(X))
 
@@ -173,12 +178,14 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`, of n_rows samples
+            Samples, as in `fit`.
         y : array-like of shape (n_rows,)
             Class labels, or targets.
 
         Returns
         -------
         score : float
+            The score.
         """
         return float(self.scorer_(self._best, X, y))
 

@@ -109,6 +109,15 @@ def solve_lp_mkl_ridge(
     -------
     Solution
         With `dual_coef` of shape (L, n) and `intercept` of shape (L,).
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.quilt.solve_lp_mkl_ridge(K, (2.0 * y - 1)[:, None], p=2)
+    >>> solution.converged, solution.weights.round(1)
+    (True, array([0.6, 0.5, 0.6]))
     """
     if not p >= 1.0:
         raise ValueError(f"p must be at least 1 for the problem to be convex, got {p}")

@@ -183,6 +183,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         proba : ndarray of shape (n_rows, n_classes)
+            Probabilities, in the order of `classes_`.
         """
         return np.asarray(np.exp(self._normalised(X)))
 
@@ -212,6 +213,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         y : array-like of shape (n_rows,)
             True labels; refused if their index has the samples of X in another order.
         sample_weight : array-like of shape (n_rows,), optional
+            How much each sample counts, equally by default.
 
         Returns
         -------

@@ -81,6 +81,7 @@ def solve_auxiliary_em(
     K : ndarray of shape (n, n)
         Entries of absent samples are not used.
     present : ndarray of bool of shape (n,)
+        True for the samples that have the kernel.
     values : ndarray of shape (n,)
         The eigenvalues of the auxiliary kernel, in ascending order; where to start.
     vectors : ndarray of shape (n, n)
@@ -95,6 +96,17 @@ def solve_auxiliary_em(
     Returns
     -------
     Spectrum
+        The fitted spectrum, and what new samples need.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> K = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0).gram()
+    >>> values, vectors = np.linalg.eigh(K[1])
+    >>> spectrum = kq.completion.solve_auxiliary_em(K[0], np.arange(30) < 20, values, vectors)
+    >>> spectrum.history[-1].distance < 1e-4
+    True
     """
     v, h = present, ~present
     known = block(K, v, v).astype(np.float64)

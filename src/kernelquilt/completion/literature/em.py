@@ -90,6 +90,16 @@ def solve_em_fill(
     Returns
     -------
     PairNormal
+        Mean and covariance of the Gaussian, and the iterations.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> normal = kq.completion.solve_em_fill(stack.gram(), stack.observed)
+    >>> normal.mean.shape, normal.covariance.shape
+    ((5,), (5, 5))
     """
     i, j = np.triu_indices(len(observed))
     patterns = Patterns.of_pairs(observed, observed, i, j).without_empty()

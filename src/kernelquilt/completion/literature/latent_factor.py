@@ -164,9 +164,9 @@ def solve_latent_factors(
     observed : ndarray of bool of shape (n, M)
         With a sample for every kernel.
     rank : int, default=10
-        r; at most n are used.
+        Rank r; at most n are used.
     coupling, ridge, lam : float
-        a, b and c.
+        The a, b and c of (1).
     sizes : ndarray of shape (M,), default=None
         Units in which the kernels are taken, by default 1.
     tol : float, default=1e-6
@@ -179,6 +179,16 @@ def solve_latent_factors(
     Returns
     -------
     LatentFactors
+        The factors of each kernel and those in common.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_latent_factors(stack.gram(), stack.observed, 5, tol=1e-4)
+    >>> found.shared.shape, found.own[0].shape
+    ((30, 5), (25, 5))
     """
     sizes = np.ones(len(K)) if sizes is None else sizes
     rank = min(rank, len(observed))

@@ -95,7 +95,7 @@ def solve_sdp(
     lam1 : float, default=0.1
         Weight of the agreement between kernels.
     ridge : float, default=1e-8
-        r.
+        The r of (1).
     between : ndarray of shape (M, M), default=None
         S if it is fixed, in which case the problem is convex; by default it is learned.
     sizes : ndarray of shape (M,), default=None
@@ -110,6 +110,16 @@ def solve_sdp(
     Returns
     -------
     SDPKernels
+        The completed kernels and the weights between them.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_sdp(stack.gram(), stack.observed, tol=1e-4)
+    >>> found.kernels.shape, found.between.shape
+    ((5, 30, 30), (5, 5))
     """
     M = len(K)
     X = np.empty(K.shape)

@@ -71,6 +71,7 @@ def sparse_basis(
     Returns
     -------
     SparseBasis
+        The basis samples and their weights.
 
     Examples
     --------

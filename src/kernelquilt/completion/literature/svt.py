@@ -92,6 +92,7 @@ def solve_svt(
     K : ndarray of shape (M, n, n)
         Entries of absent samples are not used.
     observed : ndarray of bool of shape (n, M)
+        True where a kernel observes a sample.
     tau : float, default=None
         Weight of the nuclear norm. By default the norm that the whole matrix A has if the mean
         square of its observed entries is that of all.
@@ -105,6 +106,16 @@ def solve_svt(
     Returns
     -------
     LowRank
+        The two factors of the matrix.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_svt(stack.gram(), stack.observed)
+    >>> found.history[-1].distance < 1e-4
+    True
     """
     present = [np.flatnonzero(column) for column in observed.T]
     known = [k[np.ix_(o, o)].astype(np.float64) for k, o in zip(K, present, strict=True)]

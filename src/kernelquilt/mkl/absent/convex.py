@@ -109,6 +109,16 @@ def solve_convex_absent_mkl(
     -------
     Solution
         With `simplex_weights`. Unless "exact", `dual_coef` is (M, n) and `weights` are 1.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_convex_absent_mkl(K, 2.0 * y - 1, X.observed)
+    >>> solution.converged, solution.simplex_weights.round(1)
+    (True, array([0.8, 0.2, 0. ]))
     """
     if formulation not in FORMULATIONS:
         raise ValueError(f"formulation must be one of {sorted(FORMULATIONS)}, got {formulation!r}")

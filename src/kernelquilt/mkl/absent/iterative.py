@@ -92,6 +92,16 @@ def solve_iterative_absent_mkl(
     -------
     Solution
         Of the last MKL problem; `margins` are those it was solved with.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_iterative_absent_mkl(K, 2.0 * y - 1, X.observed)
+    >>> solution.weights.round(1)
+    array([0.5, 0.4, 0.1])
     """
     C, used, allowed = taking_part(C, observed)
     margins = np.ones(len(y))

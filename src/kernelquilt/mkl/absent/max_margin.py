@@ -89,6 +89,16 @@ def solve_max_margin_absent(
     -------
     Solution
         Of the last SVM; `margins` are those it was solved with.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_max_margin_absent(K, 2.0 * y - 1, X.observed)
+    >>> solution.margins.shape
+    (40,)
     """
     C, used, allowed = taking_part(C, observed)
     total = K.sum(axis=0, dtype=np.float64)[np.newaxis]

@@ -132,6 +132,16 @@ def solve_penalized_absent_mkl(
     -------
     Solution
         With the smallest objective (19) seen; `margins` are those it was solved with.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_penalized_absent_mkl(K, 2.0 * y - 1, X.observed)
+    >>> solution.converged, solution.weights.round(1)
+    (True, array([0.7, 0.3, 0. ]))
     """
     C, used, allowed = taking_part(C, observed)
     sample_weight = used.astype(np.float64) if sample_weight is None else sample_weight

@@ -107,6 +107,7 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self : CCAFusion
+            The fitted classifier.
         """
         self._validate_params()
         with unchanged_on_error(self):
@@ -191,6 +192,7 @@ class CCAFusion(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_rows,)
             True labels; refused if their index has the samples of X in another order.
         sample_weight : array-like of shape (n_rows,), optional
+            How much each sample counts, equally by default.
 
         Returns
         -------

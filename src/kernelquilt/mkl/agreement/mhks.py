@@ -111,6 +111,15 @@ def solve_mhks(
     Solution
         `dual_coef` (M, n) and `view_intercepts` (M,) are the functions of the views; `residual` is
         the relative gradient norm.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_mhks(K, 2.0 * y - 1, lam=0.1)
+    >>> solution.converged, solution.dual_coef.shape
+    (True, (3, 40))
     """
     store, problem = as_problem(K, y, observed, c, lam, sample_weight)
     start = problem.zero()

@@ -65,6 +65,15 @@ def solve_ho_kashyap(
     -------
     Solution
         `objective` is Eq. (8) with the b of the iteration, `residual` the last change of it.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_ho_kashyap(K, 2.0 * y - 1)
+    >>> solution.converged
+    True
     """
     if not 0 < rho < 1:
         raise ValueError(f"rho must be between 0 and 1, got {rho}")

@@ -81,6 +81,15 @@ def solve_multiview_svm(
     -------
     Solution
         With `dual_coef` of shape (M, n) and the biases of the views as `view_intercepts`.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_multiview_svm(K, 2.0 * y - 1)
+    >>> solution.converged, solution.dual_coef.shape
+    (True, (3, 40))
     """
     n = len(y)
     c = check_penalties(c, lam, len(K))

@@ -91,6 +91,17 @@ def solve_nmcca(
     Returns
     -------
     Components
+        The projections and how far the views agree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelquilt as kq
+    >>> rng = np.random.default_rng(0)
+    >>> views = [A - A.mean(axis=0) for A in rng.standard_normal((2, 30, 4))]
+    >>> components = kq.mkl.solve_nmcca(views, n_components=2)
+    >>> [each.shape for each in components.projections]
+    [(4, 2), (4, 2)]
     """
     parts, right, ranks, used = [], [], [], []
     for S in views:
@@ -193,6 +204,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
         Returns
         -------
         self : NmCCA
+            The fitted transformer.
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():

@@ -83,6 +83,15 @@ def solve_svm2k(
     -------
     Solution
         With `dual_coef` of shape (M, n) and the biases of the views as `view_intercepts`.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_svm2k(K[:2], 2.0 * y - 1)
+    >>> solution.converged, solution.dual_coef.shape
+    (True, (2, 40))
     """
     if len(K) > 2:
         raise ValueError(f"SVM-2K is for two kernels, got {len(K)}")

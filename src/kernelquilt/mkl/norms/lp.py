@@ -81,6 +81,16 @@ def solve_lp_mkl(
     Returns
     -------
     Solution
+        Weights, duals and certificate.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_lp_mkl(K, 2.0 * y - 1, p=2)
+    >>> solution.converged, solution.weights.round(1)
+    (True, array([0.8, 0.5, 0.4]))
     """
     if p < 1.0:
         raise ValueError(f"p must be at least 1 for the problem to be convex, got {p}")

@@ -108,6 +108,16 @@ def solve_matrix_norm_mkl(
     Returns
     -------
     Solution
+        Weights, duals and residual.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_matrix_norm_mkl(K, 2.0 * y - 1, r=2, p=4)
+    >>> solution.converged, solution.weights.round(1)
+    (True, array([0.8, 0.5, 0.6]))
     """
     if not (1.0 <= r < np.inf and 1.0 <= p < np.inf):
         raise ValueError(f"r and p must be finite and at least 1, got r={r} and p={p}")

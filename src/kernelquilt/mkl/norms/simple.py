@@ -100,6 +100,16 @@ def solve_simple_mkl(
     Returns
     -------
     Solution
+        Weights, duals and certificate.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_simple_mkl(K, 2.0 * y - 1)
+    >>> solution.converged, solution.weights.round(1)
+    (True, array([0.9, 0.1, 0. ]))
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}, got {solver!r}")

@@ -58,6 +58,16 @@ def solve_uniform_mkl(
     Returns
     -------
     Solution
+        Weights of 1/M, duals and certificate.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_uniform_mkl(K, 2.0 * y - 1)
+    >>> solution.converged, solution.weights.round(1)
+    (True, array([0.3, 0.3, 0.3]))
     """
     margins = np.ones(len(y)) if margins is None else margins
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed

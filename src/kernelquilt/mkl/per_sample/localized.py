@@ -133,6 +133,15 @@ def solve_localized_mkl(
     -------
     LocalizedSolution
         With the history of the best start, and the solves of all.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_localized_mkl(K, 2.0 * y - 1, X[X.names[0]])
+    >>> solution.n_solves > 1
+    True
     """
     n, M = len(y), len(K)
     if gating not in GATINGS:

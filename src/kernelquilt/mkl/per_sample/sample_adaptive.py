@@ -142,6 +142,15 @@ def solve_sample_adaptive_mkl(
     -------
     AdaptiveSolution
         Its work includes that of validation and of ``h0="sparse"``.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.make_multiview(40, 3, random_state=0)
+    >>> K = kq.ViewKernels().fit_transform(X).gram()
+    >>> solution = kq.mkl.solve_sample_adaptive_mkl(K, 2.0 * y - 1, m0=1)
+    >>> solution.weights.round(1)
+    array([0.9, 0.1, 0. ])
     """
     if tie not in TIES:
         raise ValueError(f"tie must be one of {sorted(TIES)}, got {tie!r}")

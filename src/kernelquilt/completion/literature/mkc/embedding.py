@@ -109,6 +109,16 @@ def solve_embedding(
     Returns
     -------
     Embedding
+        Bases, weights of their samples, and weights between the kernels.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> stack = kq.datasets.make_toy_kernels("TOYG1", 30, random_state=0)
+    >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
+    >>> found = kq.completion.solve_embedding(stack.gram(), stack.observed, tol=1e-4)
+    >>> found.history[-1].objective < found.history[0].objective
+    True
     """
     basis = [np.flatnonzero(column) for column in observed.T] if basis is None else basis
     sizes = np.ones(len(K)) if sizes is None else sizes

@@ -1,0 +1,72 @@
+"""The pages of the site, as far as Sphinx is not needed: `make docs` builds them."""
+
+import re
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+from discovery import estimators, public
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+GENERATED = {"_build", "api", "gallery"}
+PAGES = sorted(
+    path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in GENERATED
+)
+
+
+def load(path):
+    spec = spec_from_file_location(path.stem, path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def name_of(page):
+    return str(page.relative_to(DOCS))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=name_of)
+def test_examples_of_the_docs_run(page, tmp_path):
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=300)
+
+
+def test_every_public_name_is_in_the_api_reference():
+    pages = load(DOCS / "reference.py").pages()
+    for name in public():
+        family, _, last = name.rpartition(".")
+        page = pages[f"{family}.rst" if family else "index.rst"]
+        assert f"\n   {last}\n" in page, f"{name} is not in the API reference"
+    for estimator in estimators():
+        assert any(f"   {estimator.__name__}\n" in page for page in pages.values())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_of_the_docs_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path = target.partition("#")[0]
+        if path and "://" not in path and path.split("/")[0] not in GENERATED:
+            # what the build generates is checked by it
+            parts = (page.parent / path).resolve().relative_to(ROOT).parts
+            if parts[:1] == ("docs",) and parts[1] in GENERATED:
+                continue
+            assert (page.parent / path).exists(), f"{name_of(page)}: {target}"
+
+
+def test_every_page_is_reached_from_the_first():
+    reached, todo = set(), [DOCS / "index.md"]
+    while todo:
+        page = todo.pop()
+        reached.add(page)
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), flags=re.DOTALL):
+            for line in block.splitlines():
+                if line and not line.startswith(":"):
+                    entry = re.search(r"<(.*)>", line)
+                    found = page.parent.glob(f"{entry[1] if entry else line}.md")
+                    todo += [each for each in found if each not in reached]
+    assert set(PAGES) <= reached, sorted(name_of(page) for page in set(PAGES) - reached)
