@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 FAST = {"nnan", "nsz", "arcp", "contract", "reassoc"}
 BIG = 1e300  # stands for infinity, which FAST would be allowed to ignore
 BLOCK = 128
-MIN_CURVATURE = 1e-12
+MIN_CURVATURE = 1e-12  # in units of the largest diagonal entry
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,6 +125,10 @@ def smo(  # type: ignore[no-untyped-def]
         up_off[k] = 0.0 if b[k] < upper[k] else -BIG
         down_off[k] = 0.0 if b[k] > lower[k] else BIG
 
+    least = 1.0 / BIG
+    for k in range(n):
+        least = max(least, MIN_CURVATURE * diag[k])
+
     f_up = -BIG
     f_down = BIG
     best_block = 0
@@ -156,7 +160,7 @@ def smo(  # type: ignore[no-untyped-def]
             block_max = -1.0
             for k in range(start, min(start + BLOCK, n)):
                 violation = _max(0.0, f_up - f[k] - down_off[k])
-                curvature = _max(MIN_CURVATURE, diag_i + diag[k] - 2.0 * row_i[k])
+                curvature = _max(least, diag_i + diag[k] - 2.0 * row_i[k])
                 gain[k] = violation * violation / curvature
                 block_max = _max(block_max, gain[k])
             if block_max > best_gain:
@@ -171,7 +175,7 @@ def smo(  # type: ignore[no-untyped-def]
             built += 1
         row_j = combined[j]
 
-        step = (f_up - f[j]) / _max(MIN_CURVATURE, diag[i] + diag[j] - 2.0 * row_i[j])
+        step = (f_up - f[j]) / _max(least, diag[i] + diag[j] - 2.0 * row_i[j])
         room_up = upper[i] - b[i]
         room_down = b[j] - lower[j]
         step = min(step, room_up, room_down)
