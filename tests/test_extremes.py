@@ -129,7 +129,7 @@ def test_only_ratios_of_weights_count_in_the_quilt_family(classifier, factor):
 @pytest.mark.parametrize("completer", [kq.completion.EMFill(), kq.completion.SVTFill()], ids=repr)
 def test_completers_that_square_entries_refuse_those_that_cannot_be(completer, factor):
     stack = kq.KernelStack(factor * related_kernels(), observed=random_mask())
-    with pytest.raises(ValueError, match="'kernel_0' of 24 samples .* ScaleKernels"):
+    with pytest.raises(ValueError, match=r"'kernel_0' of 24 samples .* ScaleKernels"):
         completer.fit(stack)
 
 
@@ -170,7 +170,7 @@ def test_diagonals_that_are_none_are_refused(bad):
     K = related_kernels()
     diag = np.diagonal(K, axis1=1, axis2=2).copy()
     diag[1, 3] = bad
-    with pytest.raises(ValueError, match="diag of kernel 'kernel_1' .* 1 of 24 observed rows"):
+    with pytest.raises(ValueError, match=r"diag of kernel 'kernel_1' .* 1 of 24 observed rows"):
         kq.KernelStack(K, diag=diag)
     observed = np.ones((24, 3), dtype=bool)
     observed[3, 1] = False

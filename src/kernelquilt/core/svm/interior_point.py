@@ -20,6 +20,7 @@ from scipy.linalg import lapack
 
 from kernelquilt._typing import Floats
 
+Solve = Callable[[Floats, float], tuple[Floats, float]]
 MAX_STEPS = 60
 ROUNDING = 1e-15  # complementarity of a sample, in units of the linear term, that counts as none
 TO_THE_BOUND = 0.995  # share of the way to the nearest bound that a step may go
@@ -61,17 +62,14 @@ def interior_point(K: Floats, f: Floats, lower: Floats, upper: Floats) -> Floats
         solve = _newton_system(Q, z / v + w / room, a)
         if solve is None:
             break
-
-        def direction(to_z: Floats, to_w: Floats) -> tuple[Floats, Floats, Floats, float]:
-            right = residual + to_z / v - to_w / room
-            dv, step = solve(right, total - float(a @ v))
-            return dv, (to_z - z * dv) / v, (to_w + w * dv) / room, step
-
-        dv, dz, dw, _ = direction(-z * v, -w * room)
+        state = v, room, z, w
+        right = residual, total - float(a @ v)
+        dv, dz, dw, _ = _direction(solve, state, right, -z * v, -w * room)
         length = _longest((v, dv), (room, -dv), (z, dz), (w, dw))
         ahead = (z + length * dz) @ (v + length * dv) + (w + length * dw) @ (room - length * dv)
         target = float(ahead / (2 * len(v) * mean_gap)) ** 3 * mean_gap
-        dv, dz, dw, step = direction(target - z * v - dz * dv, target - w * room + dw * dv)
+        to_z, to_w = target - z * v - dz * dv, target - w * room + dw * dv
+        dv, dz, dw, step = _direction(solve, state, right, to_z, to_w)
         length = TO_THE_BOUND * _longest((v, dv), (room, -dv), (z, dz), (w, dw))
         if length < SHORT:
             break
@@ -85,9 +83,20 @@ def interior_point(K: Floats, f: Floats, lower: Floats, upper: Floats) -> Floats
     return np.clip(lower + width * v, lower, upper)
 
 
-def _newton_system(
-    Q: Floats, D: Floats, a: Floats
-) -> Callable[[Floats, float], tuple[Floats, float]] | None:
+def _direction(
+    solve: Solve,
+    state: tuple[Floats, Floats, Floats, Floats],
+    right: tuple[Floats, float],
+    to_z: Floats,
+    to_w: Floats,
+) -> tuple[Floats, Floats, Floats, float]:
+    """Return the changes of v, z, w and of the multiplier that change z v and w room as asked."""
+    v, room, z, w = state
+    dv, step = solve(right[0] + to_z / v - to_w / room, right[1])
+    return dv, (to_z - z * dv) / v, (to_w + w * dv) / room, step
+
+
+def _newton_system(Q: Floats, D: Floats, a: Floats) -> Solve | None:
     """Return the solver of ``(Q + diag(D)) x + a t = r, a'x = s``, or None if there is none."""
     scale = 1.0 / np.sqrt(D)
     system = Q * scale * scale[:, np.newaxis]
