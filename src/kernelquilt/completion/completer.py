@@ -23,6 +23,7 @@ from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.stack_transformer import StackTransformer
 
 FEW = 3  # samples from which on a kernel can be completed in earnest
+_SMALLEST = 1e-100  # sizes of entries from here to its inverse may be squared and summed
 
 
 def _not_empty(observed: Bools) -> tuple[Bools, Bools]:
@@ -170,6 +171,16 @@ class BaseCompleter(StackTransformer):
         """Return the mask (n, M) of the kernels and training samples that are not left out."""
         seen, known = _not_empty(self.training_rows_.observed)
         return np.asarray(self.training_rows_.observed[known][:, seen])
+
+    def _check_sizes(self, K: Kernel) -> None:
+        """Refuse kernels (M, n, n) whose squares leave the range of numbers."""
+        for kernel, name in zip(K, self._kernel_names(), strict=True):
+            size = float(np.abs(kernel).max())
+            if size > 0 and not _SMALLEST <= size <= 1.0 / _SMALLEST:
+                raise ValueError(
+                    f"kernel {name!r} of {len(kernel)} samples has entries up to {size:.3g}, whose "
+                    f"squares {type(self).__name__} cannot sum; put ScaleKernels() before it"
+                )
 
     def _kernel_names(self) -> list[str]:
         """Return the names of the kernels that are not left out."""

@@ -1,5 +1,6 @@
 """One BLAS thread at a time, so that results do not depend on how many cores there are."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,14 +27,33 @@ def single_threaded_blas() -> Iterator[None]:
     another, or from leaving the limit behind for good.
     """
     global _inside, _limiter
-    with _lock:
-        _inside += 1
-        if _inside == 1:
-            _limiter = _controller().limit(limits=1, user_api="blas")
+    entered = False
     try:
+        with _lock:
+            if _inside == 0:
+                # what is to be restored is known before anything is set, which may be interrupted
+                _limiter = None
+                _limiter = _controller().limit(limits=None)
+                _controller().limit(limits=1, user_api="blas")
+            _inside += 1
+            entered = True
         yield
     finally:
         with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _limiter.restore_original_limits()
+            _inside -= entered
+            if _inside == 0 and _limiter is not None:
+                try:
+                    _limiter.restore_original_limits()
+                except BaseException:
+                    _limiter.restore_original_limits()
+                    raise
+
+
+def _after_fork() -> None:
+    """Start anew in the child: a thread of the parent may have held the lock, and is not here."""
+    global _lock, _inside
+    _lock, _inside = threading.Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

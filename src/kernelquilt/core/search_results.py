@@ -65,11 +65,11 @@ class BestCandidate:
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
-    def _refit(self, estimator: Any, method: str, *data: Any) -> Any:
+    def _refit(self, estimator: Any, method: str, *data: Any, **weights: Any) -> Any:
         """Fit a clone with the best parameters by ``"fit"`` or ``"fit_transform"``."""
         begun = time.perf_counter()
         best = clone(estimator).set_params(**clone(self.best_params_, safe=False))
-        result = getattr(best, method)(*data)
+        result = getattr(best, method)(*data, **weights)
         self.best_estimator_ = best
         self.refit_time_ = time.perf_counter() - begun
         return result

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats
 
-TINY = 1e-12
+TINY = 1e-300  # keeps a division by zero away, and is small in units of any problem
 
 
 @dataclass(frozen=True)

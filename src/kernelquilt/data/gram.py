@@ -1,6 +1,6 @@
 """Reading and checking stored kernels, one kernel and a few rows at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,3 +106,23 @@ def check_finite(kernel: Kernel, name: str, remedy: str = _REMEDY) -> None:
         f"kernel {name!r} has {bad.sum()} entries that are NaN or inf between observed "
         f"samples, in {bad.any(axis=1).sum()} of {len(kernel)} rows; {remedy}"
     )
+
+
+def check_diagonals(diag: Kernel, observed: Bools, names: Sequence[str]) -> None:
+    """Check that similarities of samples with themselves are finite and not negative.
+
+    Parameters
+    ----------
+    diag : ndarray of shape (M, n)
+    observed : ndarray of bool of shape (n, M)
+        Which of them count.
+    names : sequence of str of length M
+    """
+    for values, present, name in zip(diag, observed.T, names, strict=True):
+        bad = present & ~((values >= 0.0) & (values < np.inf))
+        if bad.any():
+            raise ValueError(
+                f"diag of kernel {name!r} is negative, NaN or inf for {bad.sum()} of "
+                f"{present.sum()} observed rows; it is k(x, x) of the rows, leave it out if it is "
+                "not known"
+            )

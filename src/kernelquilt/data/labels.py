@@ -81,7 +81,9 @@ def _check_labelled(y: Array) -> None:
 
 def as_classes(y: Array) -> Array:
     """Return labels (n,) after checking that they are classes."""
-    check_classification_targets(y)
+    # scikit-learn compares labels with their integers to tell what they are
+    with np.errstate(invalid="ignore"):
+        check_classification_targets(y)
     return y
 
 

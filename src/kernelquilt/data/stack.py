@@ -19,6 +19,7 @@ from kernelquilt.data.frames import is_annotated
 from kernelquilt.data.gram import (
     all_nan,
     as_kernels,
+    check_diagonals,
     check_finite,
     check_kernel,
     copy_entries,
@@ -115,6 +116,8 @@ class KernelStack:
             self._observed = ~np.column_stack([all_nan(kernel, square) for kernel in kernels])
         else:
             self._observed = check_mask(observed, (n_rows, M), "kernels")
+        if diag is not None:
+            check_diagonals(diag, self._observed, self.names)
 
     @classmethod
     def _computed(
@@ -477,6 +480,8 @@ def as_stack(X: Any) -> KernelStack:
     stack : KernelStack of shape (n_rows, M)
     """
     if isinstance(X, KernelStack):
+        if len(X) == 0:
+            raise ValueError("X has 0 samples while a minimum of 1 is required")
         return X
     if hasattr(X, "observed") or isinstance(X, Mapping) or is_annotated(X) or issparse(X):
         raise ValueError(

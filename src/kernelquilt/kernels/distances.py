@@ -15,7 +15,31 @@ from kernelquilt._typing import Floats
 
 _CHUNK = 256
 _ENTRIES = 2**20  # of a result between sparse rows that are made at a time
+_SMALL = 1e-100  # sizes of numbers from here to its inverse may be squared and summed
 _PAIRS = 4096  # close pairs of sparse rows that are compared at a time
+
+
+def safe_unit(size: float) -> float:
+    """Return what to divide numbers of a size by before they are squared.
+
+    Parameters
+    ----------
+    size : float
+        The size of the numbers, not negative.
+
+    Returns
+    -------
+    unit : float
+        A power of two, so that nothing is rounded; 1 where squares are far from the limits.
+    """
+    if size == 0.0 or _SMALL <= size <= 1.0 / _SMALL:
+        return 1.0
+    return float(2.0 ** np.floor(np.log2(size)))
+
+
+def largest(A: Any) -> float:
+    """Return the largest size of the entries of an array or sparse matrix, 0 if there are none."""
+    return max(float(A.max()), -float(A.min())) if min(A.shape) else 0.0
 
 
 def mean_distance(A: Any, sample_weight: Floats | None = None) -> float:
@@ -28,6 +52,11 @@ def mean_distance(A: Any, sample_weight: Floats | None = None) -> float:
     """
     n = A.shape[0]
     weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if not weight.any():
+        return 0.0
+    weight = weight / weight.sum()
+    unit = safe_unit(largest(A))
+    A = A if unit == 1.0 else A / unit
     total = 0.0
     for start in range(0, n, _CHUNK):
         stop = start + _CHUNK
@@ -37,7 +66,7 @@ def mean_distance(A: Any, sample_weight: Floats | None = None) -> float:
         pairs = weight[start:].copy()
         pairs[_CHUNK:] *= 2
         total += float(weight[start:stop] @ (distances @ pairs))
-    return total / float(weight.sum()) ** 2 if weight.any() else 0.0
+    return total * unit
 
 
 def pair_median(D: Floats, weight: Floats | None = None) -> float:

@@ -18,13 +18,16 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._typing import Floats
 from kernelquilt.kernels.distances import (
     inner_products,
+    largest,
     mean_distance,
     pair_median,
+    safe_unit,
     squared_distances,
     with_values,
 )
 
 _MEDIAN_SAMPLES = 2000
+_WIDTHS = 1e-300, 1e300  # what a width may be, so that it is neither zero nor infinite
 
 
 class Gaussian(BaseEstimator):
@@ -41,6 +44,8 @@ class Gaussian(BaseEstimator):
 
     Attributes
     ----------
+    unit_ : float
+        What samples are divided by first, 1 unless their squares would leave the range of numbers.
     width_ : float
         The width; 1.0 if all training samples are equal.
 
@@ -98,13 +103,33 @@ class Gaussian(BaseEstimator):
         """
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale of Gaussian must be positive and finite, got {self.scale!r}")
-        self.width_ = float(self.scale * mean) or 1.0
+        self.width_ = float(np.clip(self.scale * mean, *_WIDTHS)) if mean > 0 else 1.0
+        self.unit_ = safe_unit(mean)
         return self
 
     def __call__(self, A: Any, B: Any = None) -> Floats:
         """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
-        squared = squared_distances(A, A if B is None else B)
+        squared = self.squared_distances(A, A if B is None else B)
         return self.of_squared_distances(squared, out=squared)
+
+    def squared_distances(self, A: Any, B: Any) -> Floats:
+        """Return what `of_squared_distances` takes, which several kernels can share.
+
+        Parameters
+        ----------
+        A : ndarray or sparse matrix of shape (n, n_columns)
+        B : ndarray or sparse matrix of shape (m, n_columns)
+
+        Returns
+        -------
+        squared : ndarray of shape (n, m)
+            Squared distances, in units of ``unit_`` squared.
+        """
+        check_is_fitted(self, "width_")
+        if self.unit_ == 1.0:
+            return squared_distances(A, B)
+        scaled = A / self.unit_
+        return squared_distances(scaled, scaled if B is A else B / self.unit_)
 
     def of_squared_distances(self, squared: Floats, out: Floats | None = None) -> Floats:
         """Return the similarities at given squared distances.
@@ -112,7 +137,7 @@ class Gaussian(BaseEstimator):
         Parameters
         ----------
         squared : ndarray of shape (n, m)
-            Squared distances.
+            From `squared_distances`.
         out : ndarray of shape (n, m), default=None
             Where to write the result; may be `squared` itself.
 
@@ -122,7 +147,9 @@ class Gaussian(BaseEstimator):
             The similarities.
         """
         check_is_fitted(self, "width_")
-        exponent = np.multiply(squared, -0.5 / self.width_**2, out=out)
+        width = min(max(self.width_ / self.unit_, 1e-150), 1e150)
+        with np.errstate(over="ignore"):
+            exponent = np.multiply(squared, -0.5 / width**2, out=out)
         return np.exp(exponent, out=exponent)
 
 
@@ -142,7 +169,8 @@ class MedianGaussian(BaseEstimator):
     Attributes
     ----------
     mean_, deviation_ : ndarrays of shape (n_columns,)
-        What columns are centred and divided by; 0 and 1 if they are not standardised.
+        What columns are centred and divided by; 0 and a power of two, as a rule 1, if they are not
+        standardised.
     squared_width_ : float
         What squared distances are divided by. With more than 2000 training samples the median
         is that of 2000 of them, evenly spaced.
@@ -190,7 +218,8 @@ class MedianGaussian(BaseEstimator):
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
         kept = np.flatnonzero(weight > 0) if weight.any() else np.arange(n)
         A, weight = A[kept], weight[kept] if weight.any() else np.ones(n)
-        self.mean_, self.deviation_ = np.zeros(A.shape[1]), np.ones(A.shape[1])
+        self.mean_ = np.zeros(A.shape[1])
+        self.deviation_ = np.full(A.shape[1], safe_unit(largest(A)))
         if self.standardize:
             self.mean_, deviation = _moments(A, weight / weight.sum())
             # what is left of a constant column is rounding
@@ -199,7 +228,7 @@ class MedianGaussian(BaseEstimator):
         step = -(-A.shape[0] // _MEDIAN_SAMPLES)
         standard = self._standardised(A[::step])
         median = pair_median(squared_distances(standard, standard), weight[::step])
-        self.squared_width_ = self.scale**2 * median
+        self.squared_width_ = float(np.clip(self.scale**2 * median, *_WIDTHS))
         return self
 
     def __call__(self, A: Any, B: Any = None) -> Floats:
@@ -208,11 +237,12 @@ class MedianGaussian(BaseEstimator):
         standard = self._standardised(A)
         other = standard if B is None or B is A else self._standardised(B)
         exponent = squared_distances(standard, other)
-        exponent /= -self.squared_width_
+        with np.errstate(over="ignore"):
+            exponent /= -self.squared_width_
         return np.exp(exponent, out=exponent)
 
     def _standardised(self, A: Any) -> Any:
-        if not self.standardize:
+        if (self.deviation_ == 1.0).all() and not self.mean_.any():
             return A
         if issparse(A):  # not centred: distances do not notice
             return with_values(A, A.data / self.deviation_[A.indices])
@@ -363,7 +393,9 @@ def _moments(A: Any, share: Floats) -> tuple[Floats, Floats]:
         mean, variance = mean_variance_axis(A, axis=0, weights=share)
         return mean, np.sqrt(variance)
     mean = share @ A
-    return mean, np.sqrt(share @ np.square(A - mean))
+    centred = A - mean
+    unit = safe_unit(float(np.abs(centred).max(initial=0.0)))
+    return mean, np.sqrt(share @ np.square(centred / unit)) * unit
 
 
 def kernel_name(kernel: Any) -> str:

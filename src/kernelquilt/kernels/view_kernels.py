@@ -23,7 +23,6 @@ from kernelquilt.kernels.choice import (
     fit_kernels,
     kernels_of_views,
 )
-from kernelquilt.kernels.distances import squared_distances
 from kernelquilt.kernels.functions import Gaussian
 
 _DIAGONAL_BLOCK = 64
@@ -289,7 +288,9 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
             for start in range(0, len(rows), _DIAGONAL_BLOCK):
                 part = rows[start : start + _DIAGONAL_BLOCK]
                 A = block[part]
-                diag[part] = np.diagonal(call_kernel(self.kernel_names_[m], self.kernels_[m], A, A))
+                values = call_kernel(self.kernel_names_[m], self.kernels_[m], A, A)
+                check_finite(values, self.kernel_names_[m], _REMEDY)
+                diag[part] = np.diagonal(values)
         return diag
 
     def view_of(self, m: int) -> str:
@@ -353,7 +354,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
                 previous, squared = view, None
             if isinstance(kernel, Gaussian):
                 # all Gaussian kernels of a view share the distances
-                squared = squared_distances(A, B) if squared is None else squared
+                squared = kernel.squared_distances(A, B) if squared is None else squared
                 direct = out.shape == squared.shape and out.dtype == squared.dtype
                 values = kernel.of_squared_distances(squared, out=out if direct else None)
             else:

@@ -170,7 +170,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         self._store([final for _, final in fits])
         self.converged_ = all(solution.converged for stages in fits for solution in stages)
         warn_if_indefinite(self, learned)
-        self._warn_unless_converged(learned)
+        # the last SVM is another one where the weights were learned with another penalty
+        self._warn_unless_converged(learned + [last for first, last in fits if last is not first])
         return learned
 
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:

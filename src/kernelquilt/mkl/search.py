@@ -10,13 +10,14 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _safe_split, available_if
 from sklearn.utils.validation import indexable
 
 from kernelquilt._messages import quoted, unchanged_on_error, warn_once, with_warnings
 from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.core.search_results import BestCandidate
+from kernelquilt.data.validation import check_alignment
 from kernelquilt.mkl.path import PathEstimator, path_fits
 
 
@@ -92,7 +93,7 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> "MKLSearchCV":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MKLSearchCV":
         """Evaluate all candidates and fit the best one.
 
         Parameters
@@ -101,6 +102,8 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
             Training samples.
         y : array-like of shape (n,)
             Class labels, or targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weights that the model is fitted with; scores count every sample alike.
 
         Returns
         -------
@@ -113,13 +116,17 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
             grid = [_solver_parameters(candidate, model, prefix) for candidate in candidates]
             order = sorted(range(len(grid)), key=lambda k: _sort_key(grid[k]))
             scorer = check_scoring(self.estimator, scoring=self.scoring)
-            X, y = indexable(X, y)
-            splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+            check_alignment(X, sample_weight, "sample_weight")
+            X, y, sample_weight = indexable(X, y, sample_weight)
+            # scikit-learn compares labels with their integers to tell what they are
+            with np.errstate(invalid="ignore"):
+                splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+                splits = list(splitter.split(X, y))
             done = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
                 delayed(with_warnings)(
-                    _evaluate, steps, model, X, y, train, test, grid, order, scorer
+                    _evaluate, steps, model, X, y, sample_weight, *split, grid, order, scorer
                 )
-                for train, test in splitter.split(X, y)
+                for split in splits
             )
             folds, said = zip(*done, strict=True)
             warn_once(said)
@@ -133,7 +140,8 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
                 {"n_solves": solves, "n_smo_iter": iterations},
             )
             if self.refit:
-                self._refit(self.estimator, "fit", X, y)
+                weights = {} if sample_weight is None else {f"{prefix}sample_weight": sample_weight}
+                self._refit(self.estimator, "fit", X, y, **weights)
         return self
 
     @property
@@ -248,6 +256,7 @@ def _evaluate(
     model: PathEstimator,
     X: Any,
     y: Any,
+    weight: Any,
     train: Indices,
     test: Indices,
     grid: list[dict[str, Any]],
@@ -264,7 +273,8 @@ def _evaluate(
         X_test = steps.transform(X_test)
     spent = time.perf_counter() - begun
     out = np.empty((5, len(grid)))
-    fits = path_fits(model, X_train, y_train, [grid[k] for k in order], None)
+    weight = None if weight is None else _safe_indexing(weight, train)
+    fits = path_fits(model, X_train, y_train, [grid[k] for k in order], weight)
     for k, (fitted, seconds) in zip(order, fits, strict=True):
         begun = time.perf_counter()
         score = scorer(fitted, X_test, y_test)

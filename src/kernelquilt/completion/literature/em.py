@@ -182,6 +182,7 @@ class EMFill(BaseCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
+        self._check_sizes(K)
         found = solve_em_fill(K, observed, ridge=self.ridge, **self._iterations.options(self))
         self.mean_, self.covariance_ = found.mean, found.covariance
         n = len(observed)

@@ -191,7 +191,7 @@ class SVTFill(BaseCompleter):
     _arrays = (6.0, 2.0)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Iterations.constraints,
-        "tau": [Interval(Real, 0, np.inf, closed="neither"), StrOptions({"auto"})],
+        "tau": [Interval(Real, 0, 1e100, closed="right"), StrOptions({"auto"})],
     }
     _iterations = Iterations("relative residual", "raise max_iter or tol, or lower tau")
 
@@ -209,6 +209,7 @@ class SVTFill(BaseCompleter):
         self.verbose = verbose
 
     def _complete(self, K: Kernel, observed: Bools) -> None:
+        self._check_sizes(K)
         tau = None if isinstance(self.tau, str) else self.tau
         found = solve_svt(K, observed, tau=tau, **self._iterations.options(self))
         self.tau_, self.rank_ = found.tau, found.rows.shape[1]

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 FAST = {"nnan", "nsz", "arcp", "contract", "reassoc"}
 BIG = 1e300  # stands for infinity, which FAST would be allowed to ignore
 BLOCK = 128
-MIN_CURVATURE = 1e-12
+MIN_CURVATURE = 1e-12  # in units of the largest diagonal entry
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,6 +142,10 @@ def smo(  # type: ignore[no-untyped-def]
         up_off[k] = _rise(b[k], upper[k], tube[k])
         down_off[k] = _fall(b[k], lower[k], tube[k])
 
+    least = 1.0 / BIG
+    for k in range(n):
+        least = max(least, MIN_CURVATURE * diag[k])
+
     f_up = -BIG
     f_down = BIG
     best_block = 0
@@ -173,7 +177,7 @@ def smo(  # type: ignore[no-untyped-def]
             block_max = -1.0
             for k in range(start, min(start + BLOCK, n)):
                 violation = _max(0.0, f_up - f[k] - down_off[k])
-                curvature = _max(MIN_CURVATURE, diag_i + diag[k] - 2.0 * row_i[k])
+                curvature = _max(least, diag_i + diag[k] - 2.0 * row_i[k])
                 gain[k] = violation * violation / curvature
                 block_max = _max(block_max, gain[k])
             if block_max > best_gain:
@@ -189,7 +193,7 @@ def smo(  # type: ignore[no-untyped-def]
         row_j = combined[j]
 
         slope = f_up - f[j] - down_off[j]
-        step = slope / _max(MIN_CURVATURE, diag[i] + diag[j] - 2.0 * row_i[j])
+        step = slope / _max(least, diag[i] + diag[j] - 2.0 * row_i[j])
         end_up = 0.0 if b[i] < 0.0 and tube[i] > 0.0 else upper[i]
         end_down = 0.0 if b[j] > 0.0 and tube[j] > 0.0 else lower[j]
         room_up = end_up - b[i]

@@ -21,7 +21,9 @@ The solver alternates two steps, both of which only ever increase the dual objec
 pairs and finds out which samples sit at a bound; samples that sit there firmly are left out of
 the copy it works on (shrinking). A *face step* then solves for all free samples at once with one
 Cholesky factorisation, which replaces the long tail of SMO iterations and makes the result exact
-to rounding.
+to rounding. Where both have cost what an interior point method costs
+(:mod:`kernelquilt.core.svm.interior_point`), and penalties that are large in units of the kernel
+are why, its solution is where they go on from, within a limit.
 
 =============  =============================================
 paper symbol   name here
@@ -40,6 +42,7 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.face_step import face_optimum
+from kernelquilt.core.svm.interior_point import interior_point
 from kernelquilt.core.weights.inner import clearly_negative, diagonals
 
 AT_BOUND = 1e-12  # distance to a bound, in units of the box, that counts as rounding
@@ -49,6 +52,9 @@ FACE_OVERHEAD = 5e4  # entries SMO could visit while a face step of any size is 
 MIN_ROUND = 2000  # SMO iterations below which a round is not worth its overhead
 MAX_ITER = 10_000_000
 MAX_EXACT_ROUNDS = 12
+INTERIOR_FACTORS = 30.0  # factorisations of all samples that an interior point method takes
+INTERIOR_UP_TO = 5000  # samples, for the memory of two more kernels
+PATIENCE = 5.0  # what a solve may cost, in units of an interior point method
 
 
 def may_move(b: Floats, lower: Floats, upper: Floats) -> tuple[Bools, Bools]:
@@ -121,6 +127,7 @@ class BoxDual:
     n_iter: int = 0
     smo_cost: float = 0.0
     face_cost: float = 0.0
+    centred: bool = False  # whether it has been through the interior
 
     @property
     def free(self) -> Indices:
@@ -139,21 +146,35 @@ class BoxDual:
         largest = float(self.kernel.diag.max()) * float(np.abs(self.b).sum())
         return 4.0 * float(np.finfo(np.float64).eps) * (largest + float(np.abs(self.f).max()))
 
+    @property
+    def cost(self) -> float:
+        """What it has cost so far, in units of kernel entries visited by SMO."""
+        return self.smo_cost + self.face_cost
+
     def solve(self, tol: float, max_iter: int, exact: bool = True) -> None:
         """Go on until the KKT gap is at most `tol`, then if `exact` as far as rounding lets it.
 
-        The first part is guaranteed unless `max_iter` SMO iterations do not suffice; the second
-        is an effort of a few rounds and never makes the point worse.
+        The first part ends early if `max_iter` SMO iterations, or a few times the cost of an
+        interior point method, do not suffice; the second is an effort of a few rounds and never
+        makes the point worse.
         """
         n = len(self.b)
         tol = max(tol, self.rounding)
         gap = self.violation
-        while gap > tol and self.n_iter < max_iter:
+        interior = INTERIOR_FACTORS * _face_cost(n) if n <= INTERIOR_UP_TO else np.inf
+        stuck = False
+        while gap > tol and self.n_iter < max_iter and self.cost <= PATIENCE * interior:
+            if (stuck or self.cost > interior) and not self.centred:
+                self._through_the_interior()
+            elif stuck:
+                break
+            before = self.n_iter
             self._smo(tol, min(max(2 * n, MIN_ROUND), max_iter - self.n_iter))
+            stuck = self.n_iter == before
             gap = self.violation
             # neither half may cost much more than the other, whichever of them is the fast one
             if gap > tol and self.face_cost + _face_cost(len(self.free)) <= self.smo_cost:
-                self._face_step()
+                stuck = not self._face_step() and stuck
                 gap = self.violation
         if not exact:
             return
@@ -222,6 +243,18 @@ class BoxDual:
         changed = np.flatnonzero(steps)
         self.kernel.subtract_product(indices[changed], steps[changed], self.f)
         self.b[indices] = b
+
+    def _through_the_interior(self) -> None:
+        """Go to the solution of an interior point method, if the objective is higher there."""
+        self.centred = True
+        movable = np.flatnonzero(self.upper > self.lower)
+        start, lower, upper = self.b[movable], self.lower[movable], self.upper[movable]
+        block = self.kernel.block(movable)
+        found = interior_point(block, self.f[movable] + block @ start, lower, upper)
+        target = feasible_start(found, lower, upper)
+        steps = target - start
+        if self.f[movable] @ steps - 0.5 * steps @ block @ steps > 0.0:
+            self._move(movable, steps, target)
 
     def _face_step(self) -> bool:
         """Optimise over all free samples at once, holding the others; True if it moved.

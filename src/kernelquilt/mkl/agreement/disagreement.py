@@ -129,7 +129,7 @@ class Squares:
     def gap(self, f: Floats, v: Floats) -> float:
         """Return ``sum (v - q P f)^2 / 2 q`` with the centring P."""
         missing = (v - self.q * self._centred(f))[self.shared]
-        return 0.5 * float(np.sum(missing**2 / self.q[self.shared]))
+        return 0.5 * float(np.sum(np.square(missing / np.sqrt(self.q[self.shared]))))
 
     def _centred(self, f: Floats) -> Floats:
         """Return the distances (M, n) to the mean over the views that a sample has."""
