@@ -1,8 +1,8 @@
 """Does `next_view` know which view pays? Gains it expects against those of views held back.
 
-For random sets S of views and each view p beyond them: the gain in log loss that `next_view` expects
-of training samples, and the mean gain on test samples that have S and p and are first asked with S
-alone. Reported is Spearman's correlation of the two over pairs (S, p), for each data set.
+For random sets S of views and each view p beyond them: the gain in log loss that `next_view`
+expects by the training samples, and the mean gain on test samples that have S and p and are first
+asked with S alone. Reported is Spearman's correlation of the two over pairs (S, p), for each data set.
 
     python benchmarks/next_view.py DATA_DIRECTORY
 """

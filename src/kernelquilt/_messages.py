@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from html import escape
 from types import FrameType
 from typing import Any
 
@@ -167,6 +168,9 @@ def warn_once(folds: Sequence[Said]) -> None:
         warn_user(f"{text} (in {count} of {len(folds)} folds)", category)
 
 
+SHOWN = 12  # views or kernels of a container, and patterns of presence
+
+
 def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:
     """Describe a container: a title line, then one line per view or kernel.
 
@@ -178,18 +182,76 @@ def summary(title: str, names: Sequence[str], details: Sequence[str], observed: 
         One text per name.
     observed : ndarray of bool of shape (n_samples, n_names)
     """
-    shown = 12
     absent = 100 * (1 - observed.mean(axis=0)) if len(observed) else np.zeros(len(names))
-    patterns = len(np.unique(observed, axis=0))
-    width = max(len(name) for name in names[:shown])
-    lines = [
-        f"{title}, {absent.mean():.1f} % absent, "
-        f"{patterns} distinct pattern{'s' * (patterns != 1)} of absence"
-    ]
+    width = max(len(name) for name in names[:SHOWN])
+    lines = [_headline(title, observed)]
     lines += [
         f"  {name:<{width}}  {detail}{share:.1f} % absent"
-        for name, detail, share in zip(names[:shown], details, absent, strict=False)
+        for name, detail, share in zip(names[:SHOWN], details, absent, strict=False)
     ]
-    if len(names) > shown:
-        lines.append(f"  ... and {len(names) - shown} more")
+    if len(names) > SHOWN:
+        lines.append(f"  ... and {len(names) - SHOWN} more")
     return "\n".join(lines)
+
+
+def summary_html(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:
+    """Describe a container for a notebook, with bars for presence and the patterns of it.
+
+    Colours are those of the page around or stand out on light and on dark.
+
+    Parameters
+    ----------
+    title, names, details, observed
+        As in `summary`.
+    """
+    cell = "padding:0.1em 0.8em 0.1em 0;text-align:left;white-space:nowrap;border:0"
+    present = observed.mean(axis=0) if len(observed) else np.ones(len(names))
+    rows = [
+        f'<tr style="background:none"><td style="{cell}">{escape(name)}</td>'
+        f'<td style="{cell}">{escape(detail.strip())}</td><td style="{cell}">{_bar(share)}</td>'
+        f'<td style="{cell}">{100 * (1 - share):.1f} % absent</td></tr>'
+        for name, detail, share in zip(names[:SHOWN], details, present, strict=False)
+    ]
+    more = f"<div>and {len(names) - SHOWN} more</div>" if len(names) > SHOWN else ""
+    return (
+        f'<div style="font-size:0.92em"><div><b>{escape(_headline(title, observed))}</b></div>'
+        f'<table style="border-collapse:collapse;margin:0.3em 0">{"".join(rows)}</table>{more}'
+        f"{_patterns_html(names, observed)}</div>"
+    )
+
+
+def _headline(title: str, observed: Bools) -> str:
+    absent = 100 * (1 - observed.mean()) if len(observed) else 0.0
+    patterns = len(np.unique(observed, axis=0))
+    return (
+        f"{title}, {absent:.1f} % absent, "
+        f"{patterns} distinct pattern{'s' * (patterns != 1)} of absence"
+    )
+
+
+def _bar(share: float) -> str:
+    """Return a bar of HTML, full for a share of one."""
+    frame = "display:inline-block;height:0.7em;"
+    return (
+        f'<span style="{frame}width:8em;border:1px solid #8888;vertical-align:middle">'
+        f'<span style="{frame}width:{100 * share:.1f}%;background:#3b8fc4;float:left"></span>'
+        "</span>"
+    )
+
+
+def _patterns_html(names: Sequence[str], observed: Bools) -> str:
+    """Return the most frequent patterns of presence, if there are several and few views."""
+    patterns, counts = np.unique(observed, axis=0, return_counts=True)
+    if len(patterns) < 2 or len(names) > SHOWN:
+        return ""
+    order = np.lexsort((*~patterns.T[::-1], -counts))
+    lines = []
+    for pattern, count in zip(patterns[order][:SHOWN], counts[order], strict=False):
+        own = [name for name, has in zip(names, pattern, strict=True) if has]
+        dots = "".join("\u25cf" if has else "\u25cb" for has in pattern)
+        what = escape(", ".join(own) or "nothing")
+        lines.append(f'<div><code style="background:none">{dots}</code> {count} have {what}</div>')
+    rest = int(counts[order][SHOWN:].sum())
+    if rest:
+        lines.append(f"<div>{rest} have one of {len(patterns) - SHOWN} other patterns</div>")
+    return f"<details><summary>patterns</summary>{''.join(lines)}</details>"

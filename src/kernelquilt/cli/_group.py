@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "Compare classifiers on handwritten digits while views become absent.",
     "describe": "Describe the views of DATA, what is absent, and what to try.",
     "compare": "Compare methods on DATA.",
+    "explain": "Explain what views are worth to MODEL, and to samples of DATA.",
     "methods": "List the methods that kq compare knows.",
     "reproduce": "Rerun the experiments of a paper and put its figures beside ours.",
     "report": "Write tables, figures and tests of significance of what STORE holds.",

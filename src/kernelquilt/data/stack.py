@@ -13,7 +13,14 @@ from uuid import uuid4
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelquilt._messages import check_mask, check_names, quoted, row_positions, summary
+from kernelquilt._messages import (
+    check_mask,
+    check_names,
+    quoted,
+    row_positions,
+    summary,
+    summary_html,
+)
 from kernelquilt._typing import Bools, Indices, Kernel
 from kernelquilt.data.frames import is_annotated
 from kernelquilt.data.gram import (
@@ -261,10 +268,17 @@ class KernelStack:
         raise TypeError("a KernelStack is not an array; its kernels are returned by gram()")
 
     def __repr__(self) -> str:
+        return summary(*self._told())
+
+    def _repr_html_(self) -> str:
+        return summary_html(*self._told())
+
+    def _told(self) -> tuple[str, tuple[str, ...], list[str], Bools]:
+        """Return title, names, sizes and presence of the kernels."""
         size = sum(kernel.nbytes for kernel in self._gram.kernels) / 2**20
         held = len(self._gram.kernels[0])
         of = "" if self._ids is None else f" selected of {held}"
-        return summary(
+        return (
             f"KernelStack: {len(self.names)} kernels, {len(self)} rows{of} x {self.n_cols} "
             f"columns, {self.dtype}, {size:.1f} MiB",
             self.names,

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from kernelquilt._messages import check_mask, quoted, row_positions, summary
+from kernelquilt._messages import check_mask, quoted, row_positions, summary, summary_html
 from kernelquilt._typing import Bools
 from kernelquilt.core.dask_chunks import holds_dask
 from kernelquilt.data import mudata
@@ -452,7 +452,14 @@ class MultiView:
         )
 
     def __repr__(self) -> str:
-        return summary(
+        return summary(*self._told())
+
+    def _repr_html_(self) -> str:
+        return summary_html(*self._told())
+
+    def _told(self) -> tuple[str, tuple[str, ...], list[str], Bools]:
+        """Return title, names, sizes and presence of the views."""
+        return (
             f"MultiView: {len(self)} samples, {len(self._blocks)} views",
             self.names,
             [f"{block.shape[1]:>6} columns  " for block in self._blocks.values()],

@@ -38,7 +38,7 @@ def write_report(summaries: Sequence[Summary], output: str | Path) -> Report:
     -------
     report : Report
     """
-    template = _template()
+    template = load_template("report.html")
     directory = Path(output)
     directory.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -53,7 +53,7 @@ def write_report(summaries: Sequence[Summary], output: str | Path) -> Report:
         for drawn in study_figures(summary):
             svg = contents[f"{stem}-{drawn.name}.svg"] = to_svg(drawn.figure)
             contents[f"{stem}-{drawn.name}.png"] = to_png(drawn.figure)
-            figures.append((drawn, f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"))
+            figures.append((drawn, as_address(svg)))
         for name, content in contents.items():
             (directory / name).write_bytes(content)
             written.append(directory / name)
@@ -73,7 +73,13 @@ def write_report(summaries: Sequence[Summary], output: str | Path) -> Report:
     return Report(page, tuple(written), tuple(summaries))
 
 
-def _template() -> Any:
+def as_address(svg: bytes) -> str:
+    """Return an image as an address, which makes it part of the page."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+
+
+def load_template(name: str) -> Any:
+    """Return a template of a page in this folder."""
     try:
         import jinja2
         import matplotlib  # noqa: F401
@@ -87,7 +93,7 @@ def _template() -> Any:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    ).get_template("report.html")
+    ).get_template(name)
 
 
 def _stems(summaries: Sequence[Summary]) -> list[str]:

@@ -58,7 +58,7 @@ class ViewContributionsDisplay:
     >>> model = kq.LateFusionClassifier().fit(X[:200], y[:200])
     >>> display = kq.inspection.ViewContributionsDisplay.from_estimator(model, X[200:205], sample=3)
     >>> display.plot().ax_.get_xlabel()
-    'log odds of 1'
+    'log odds of malignant'
     """
 
     def __init__(
