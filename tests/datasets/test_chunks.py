@@ -23,7 +23,7 @@ def test_samples_are_the_same_whenever_they_are_drawn():
     assert_array_equal(X.compute()["view_2"], again.compute()["view_2"])
     assert_array_equal(y.compute(), y.compute())
     assert_array_equal(y.compute(), labels.compute())
-    assert np.bincount(y).tolist() == [125, 125]
+    assert np.bincount(y.compute()).tolist() == [125, 125]
     other = make_multiview(250, 3, n_features=[2, 3, 4], chunks=100, random_state=1)[0]
     assert not np.array_equal(X[[0]]["view_0"], other[[0]]["view_0"])
 
@@ -38,8 +38,11 @@ def test_all_chunks_hold_the_same_problem():
     for each in means[1:]:
         np.testing.assert_allclose(each, means[0], atol=0.4)
     assert not np.array_equal(X["view_0"][:1000], X["view_0"][1000:2000])
+    # what is learned of one chunk holds in another
     model = kq.LateFusionClassifier().fit(X[:300], y[:300])
-    assert model.score(X[2000:], y[2000:]) > 0.8
+    same, other = model.score(X[300:1000], y[300:1000]), model.score(X[2000:], y[2000:])
+    assert abs(same - other) < 0.06
+    assert other > 0.6
 
 
 def test_absence_stays_lazy():
