@@ -10,7 +10,12 @@ from kernelquilt.cli._common import check_directory, epilog, split_names
 from kernelquilt.cli._data import data_options, load
 from kernelquilt.cli._running import RunOptions, run_and_show, run_options
 from kernelquilt.experiments.errors import UserError
-from kernelquilt.experiments.own_data.compare import DEFAULT_METHODS, METRICS, comparison_study
+from kernelquilt.experiments.own_data.compare import (
+    DEFAULT_METHODS,
+    METRICS,
+    comparable,
+    comparison_study,
+)
 from kernelquilt.experiments.study.sources import UserSource
 
 MECHANISMS = ("mcar", "balanced", "per_sample", "block", "mnar")
@@ -85,11 +90,11 @@ def compare(
 
     Every method is tuned and fitted on random parts of the samples and scored on the others.
     Finished cells are kept in a store: stop with Ctrl-C at any time, and run the same command
-    again to go on.
+    again to go on. Of a parquet file that does not fit into memory, some samples are drawn.
     """
     options = RunOptions(**run)
     check_directory(options.output)
-    user_data = load(data, label, views, index)
+    user_data = comparable(load(data, label, views, index), seed=options.seed)
     study = comparison_study(
         user_data,
         methods=split_names(methods),

@@ -50,7 +50,8 @@ def describe(
     """Describe the views of DATA, what is absent, and what to try.
 
     DATA is .npz, .csv, .tsv, .parquet or .h5mu, or a folder with a table for each view. A view
-    is absent for a sample if all its cells are empty, or if its table lacks the sample.
+    is absent for a sample if all its cells are empty, or if its table lacks the sample. A
+    parquet file that does not fit into memory is read piece by piece.
     """
     if figure is not None:
         check_png(figure)

@@ -260,7 +260,11 @@ def _lost() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        gone = type(error).__name__ in ("ClosedClientError", "FutureCancelledError")
+        gone = type(error).__name__ in (
+            "ClosedClientError",
+            "CancelledError",
+            "FutureCancelledError",
+        )
         if not gone and not any(text in str(error) for text in _CLOSED):
             raise
         raise ValueError(

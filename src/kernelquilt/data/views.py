@@ -90,7 +90,14 @@ class MultiView:
     # Iteration could mean samples or views; without this line Python would try X[0], X[1], ...
     __iter__ = None
 
-    def __new__(cls, views: Any = (), *args: Any, **options: Any) -> Self:
+    def __new__(
+        cls,
+        views: Mapping[Any, Any] | Sequence[Any] = (),
+        observed: Any = None,
+        *,
+        index: Any = None,
+        columns: Mapping[str, Iterable[Any]] | None = None,
+    ) -> Self:
         """Make an object for views that are not in memory where dask computes them."""
         kind: Any = cls
         if cls is MultiView and holds_dask(views):

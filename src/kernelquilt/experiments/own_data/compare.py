@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from kernelquilt._messages import remedy
+from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.experiments.methods import METHODS
 from kernelquilt.experiments.own_data.describe import FEW_IN_CLASS, MANY_SAMPLES
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
@@ -26,6 +28,7 @@ DEFAULT_METHODS = (
 SLOW_METHODS = ("quilt",)  # left out by default where there are many samples
 TRAIN_SHARE = 0.6
 LARGEST_FOLDS = 5
+SAMPLE = MANY_SAMPLES  # of data that are not in memory
 
 
 def comparison_study(
@@ -110,6 +113,35 @@ def comparison_study(
         extra=["train_seconds", "search_seconds", "test_seconds"],
         pooled=not ratios,
         notes=notes,
+    )
+
+
+def comparable(data: UserData, *, seed: int) -> UserData:
+    """Return data to compare methods on: all, or a sample of what is not in memory.
+
+    Parameters
+    ----------
+    data : UserData
+    seed : int
+        Of the choice of samples.
+
+    Returns
+    -------
+    data : UserData
+        In memory, with a note about the choice.
+    """
+    if not isinstance(data.views, LazyViews):
+        return data
+    n = len(data.views)
+    if n <= SAMPLE:
+        return replace(data, views=data.views.compute().numeric())
+    rows = np.sort(np.random.default_rng(seed).choice(n, SAMPLE, replace=False))
+    note = f"{SAMPLE} of {n} samples, drawn at random, are compared on: the file is large"
+    return replace(
+        data,
+        views=data.views[rows].numeric(),
+        y=data.labels()[rows],
+        notes=(*data.notes, note),
     )
 
 

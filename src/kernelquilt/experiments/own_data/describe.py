@@ -1,14 +1,14 @@
 """What a data set with absent views looks like, and what to try on it."""
 
-from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import random_table
 
 from kernelquilt._messages import quoted
-from kernelquilt._typing import Array, Bools
+from kernelquilt._typing import Array, Bools, Floats
+from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.own_data.files import UserData
 
@@ -115,7 +115,11 @@ def describe(data: UserData) -> Description:
     description : Description
     """
     observed = data.views.observed
-    views = tuple(_summary(data.views, name) for name in data.views.names)
+    facts = _facts_of(data.views)
+    views = tuple(
+        _summary(name, present, each)
+        for name, present, each in zip(data.views.names, observed.T, facts, strict=True)
+    )
     classes = None
     if data.y is not None:
         names, counts = np.unique(data.y, return_counts=True)
@@ -133,27 +137,64 @@ def describe(data: UserData) -> Description:
         association=association,
         hints=_hints(association, observed),
         suggestions=_suggestions(views, len(data.views), classes, association),
-        warnings=_warnings(data.views, views, classes),
+        warnings=_warnings(observed, views, facts, classes),
         notes=data.notes,
     )
 
 
-def _summary(data: MultiView, name: str) -> ViewSummary:
-    block = data[name]
-    present = ~np.isnan(block).all(axis=1)
+class _Facts(NamedTuple):
+    """What the samples that have a view tell: empty cells, and the range of each column."""
+
+    n_missing_cells: int
+    low: Floats
+    high: Floats
+
+
+def _facts_of(views: MultiView) -> list[_Facts]:
+    """Return the facts of each view, from one pass over samples that are not in memory."""
+    if not isinstance(views, LazyViews):
+        return _facts(views)
+    found: list[_Facts] = views.chunks.fold(_facts, combine=_together)
+    return found
+
+
+def _facts(views: MultiView) -> list[_Facts]:
+    found = []
+    for name in views.names:
+        block = views[name][views.present(name)]
+        known = ~np.isnan(block)
+        low = np.where(known, block, np.inf).min(axis=0, initial=np.inf)
+        high = np.where(known, block, -np.inf).max(axis=0, initial=-np.inf)
+        found.append(_Facts(int(np.count_nonzero(~known)), low, high))
+    return found
+
+
+def _together(left: list[_Facts], right: list[_Facts]) -> list[_Facts]:
+    return [
+        _Facts(
+            a.n_missing_cells + b.n_missing_cells, np.minimum(a[1], b[1]), np.maximum(a[2], b[2])
+        )
+        for a, b in zip(left, right, strict=True)
+    ]
+
+
+def _summary(name: str, present: Bools, facts: _Facts) -> ViewSummary:
     return ViewSummary(
         name=name,
-        n_features=block.shape[1],
+        n_features=len(facts.low),
         n_present=int(present.sum()),
         absent=float(1 - present.mean()),
-        n_missing_cells=int(np.isnan(block[present]).sum()),
+        n_missing_cells=facts.n_missing_cells,
     )
 
 
 def _patterns(data: MultiView) -> tuple[Pattern, ...]:
-    rows = Counter(map(tuple, data.observed.tolist()))
+    rows, counts = np.unique(data.observed, axis=0, return_counts=True)
     # ties in a fixed order, the more complete pattern first
-    ordered = sorted(rows.items(), key=lambda item: (-item[1], [not has for has in item[0]]))
+    ordered = sorted(
+        zip(rows.tolist(), counts.tolist(), strict=True),
+        key=lambda item: (-item[1], [not has for has in item[0]]),
+    )
     return tuple(
         Pattern(tuple(name for name, has in zip(data.names, row, strict=True) if has), count)
         for row, count in ordered
@@ -246,15 +287,18 @@ def _suggestions(
 
 
 def _warnings(
-    data: MultiView, views: tuple[ViewSummary, ...], classes: dict[str, int] | None
+    observed: Bools,
+    views: tuple[ViewSummary, ...],
+    facts: list[_Facts],
+    classes: dict[str, int] | None,
 ) -> tuple[str, ...]:
     found = []
     if len(views) == 1:
         found.append("there is one view only: name views with --view if the columns form several")
-    empty = int((~data.observed.any(axis=1)).sum())
+    empty = int((~observed.any(axis=1)).sum())
     if empty:
         found.append(f"{empty} samples have no view at all: nothing can be predicted for them")
-    rare = [view.name for view in views if view.n_present < RARE_VIEW * len(data)]
+    rare = [view.name for view in views if view.n_present < RARE_VIEW * len(observed)]
     if rare:
         found.append(f"views that fewer than {RARE_VIEW:.0%} of the samples have: {quoted(rare)}")
     small = [name for name, count in (classes or {}).items() if count < FEW_IN_CLASS]
@@ -262,13 +306,8 @@ def _warnings(
         found.append(
             f"classes with fewer than {FEW_IN_CLASS} samples: {quoted(small)}; join or drop them"
         )
-    for view in views:
-        block = data[view.name]
-        block = block[~np.isnan(block).all(axis=1)]
-        known = ~np.isnan(block)
-        low = np.where(known, block, np.inf).min(axis=0, initial=np.inf)
-        high = np.where(known, block, -np.inf).max(axis=0, initial=-np.inf)
-        constant = int(np.count_nonzero(low >= high))
+    for view, each in zip(views, facts, strict=True):
+        constant = int(np.count_nonzero(each.low >= each.high))
         if constant and view.n_present:
             found.append(
                 f"view {view.name!r}: {constant} of {view.n_features} columns are constant"

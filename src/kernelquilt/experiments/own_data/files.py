@@ -10,13 +10,17 @@ from scipy.sparse import issparse
 
 from kernelquilt._typing import Array, Floats
 from kernelquilt.data.frames import is_frame
+from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.reading import read_content
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.tables import ReadingError, ViewPatterns, first_line, some
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.errors import UserError
+from kernelquilt.experiments.own_data.large import check_joined, is_large, read_large
 
 __all__ = ["DataFileError", "UserData", "ViewPatterns", "read_data"]
+
+FIRST = 1000  # samples of a large file that tell whether its columns are numbers
 
 
 class DataFileError(UserError):
@@ -32,7 +36,7 @@ class UserData:
     name : str
         Name of the file, without its suffix, or of the folder.
     views : MultiView of shape (n_samples, n_views)
-        A view may have NaN in some of its cells.
+        A view may have NaN in some of its cells. Not in memory if the file is large.
     y : ndarray of shape (n_samples,) or None
         Labels, as integers or text.
     notes : tuple of str
@@ -80,7 +84,9 @@ def read_data(
     """
     path = Path(path)
     try:
-        content = read_content(path, label=label, views=views, index=index)
+        check_joined(path)
+        read = read_large if is_large(path) else read_content
+        content = read(path, label=label, views=views, index=index)
         samples, y, notes = content.samples, None, content.notes
         if isinstance(samples, KernelStack):
             raise ReadingError(f"{path.name!r} holds kernels; a file with the views is needed")
@@ -103,6 +109,9 @@ def _with_options(message: str) -> str:
 
 
 def _numbers(path: Path, views: MultiView, *, labelled: bool) -> MultiView:
+    if isinstance(views, LazyViews):
+        _numbers(path, views[np.arange(min(len(views), FIRST))], labelled=labelled)
+        return views.numeric()
     frames = [views.given(name) for name in views.names if is_frame(views.given(name))]
     _refuse_text(path, frames, labelled)
     try:
