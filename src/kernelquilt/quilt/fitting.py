@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
+from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.quilt.model import Completed, Quilt, TransferCompletion, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.gram_completion import complete_grams
@@ -19,6 +19,7 @@ from kernelquilt.quilt.space.passes import (
     MOST_SAMPLES,
     Sample,
     SumsOfTransfer,
+    fit_sample_input,
     quilt_sums,
     take_sample,
 )
@@ -112,19 +113,22 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
     sample = take_sample(data, targets, rng, estimator.n_jobs)
     n_landmarks = len(sample.rows) if exact else estimator.n_landmarks
     check_feature_memory(estimator, data, len(sample.rows), n_landmarks, joint=POINTS)
-    held = fit_input(estimator, sample.data, sample.targets.copies)
-    used = usable_views(type(estimator).__name__, held.names, held.observed.sum(axis=0))
+    held = fit_sample_input(estimator, data, sample)
+    observed = held.observed[sample.columns]
+    used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
     views, Z = fit_views(
         held,
         sample.data,
+        sample.columns,
         np.flatnonzero(used),
         sample.targets.copies,
         n_landmarks=n_landmarks,
         landmarks=estimator.landmarks,
         rng=rng,
+        n_jobs=estimator.n_jobs,
     )
-    some = np.flatnonzero(held.observed[:, used].any(axis=1))
-    sample, observed = sample.part(some), held.observed[np.ix_(some, used)]
+    some = np.flatnonzero(observed[:, used].any(axis=1))
+    sample, observed = sample.part(some), observed[np.ix_(some, used)]
     Z = Z if len(some) == len(Z[0]) else [z[some] for z in Z]
     lengths = views.lengths(sample.data, Z, observed)
     views = views.forget_others()

@@ -47,11 +47,11 @@ from kernelquilt._messages import print_progress
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, warn_unless_converged
-from kernelquilt.kernels.inputs import Samples, fit_input
+from kernelquilt.kernels.inputs import Samples
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
-from kernelquilt.quilt.space.passes import take_sample, weighted_sums
+from kernelquilt.quilt.space.passes import fit_sample_input, take_sample, weighted_sums
 from kernelquilt.quilt.space.views import (
     LANDMARK_CONSTRAINTS,
     check_feature_memory,
@@ -268,17 +268,19 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         rng = check_random_state(self.random_state)
         sample = take_sample(data, targets, rng, self.n_jobs)
         check_feature_memory(self, data, len(sample.rows), self.n_landmarks)
-        held = fit_input(self, sample.data, sample.targets.copies)
+        held = fit_sample_input(self, data, sample)
         held.describe(self)
-        seen = held.observed.any(axis=0)
+        seen = held.observed[sample.columns].any(axis=0)
         views, Z = fit_views(
             held,
             sample.data,
+            sample.columns,
             np.flatnonzero(seen),
             sample.targets.copies,
             n_landmarks=self.n_landmarks,
             landmarks=self.landmarks,
             rng=rng,
+            n_jobs=self.n_jobs,
             centred=False,
         )
         views = views.forget_others()

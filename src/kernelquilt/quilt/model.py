@@ -6,7 +6,8 @@ r"""The quilt: views completed by transfer, two ridge experts on them, and late 
    :math:`z_p`, and :math:`\hat K_p` for the kernels of all samples that belong to them.
 3. Expert A is a ridge regression (:mod:`kernelquilt.quilt.ridge`) on :math:`[\sqrt{g_p} z_p]_p`,
    with equal weights or those of lp-MKL with squared loss (:mod:`kernelquilt.quilt.lp_ridge`), p of
-   1, 4/3, 2 or 4, whichever has the least leave-one-out error.
+   1, 4/3, 2 or 4, whichever has the least leave-one-out error; only p = 4/3 where expert B has
+   fewer landmarks than there are samples.
 4. Expert B is a ridge regression on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian
    kernel of all views together, :math:`D_{ij} = \sum_p |z_p(i) - z_p(j)|^2`, gamma of .3 or 1 by
    the same error, in the span of some of the samples. With one view there is nothing to join,
@@ -45,6 +46,7 @@ from kernelquilt.quilt.space.transfer import Features, Transfer
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
+FEW_EXPONENTS = (np.inf, 4.0 / 3.0)  # where samples are many, and each costs more than it brings
 RATES = (0.3, 1.0)
 WEIGHT_STEPS, WEIGHT_GAP = 8, 1e-3  # when to stop learning weights; predictions hardly notice
 
@@ -313,7 +315,7 @@ def fit_quilt(
     if sum_over_all is not None:
         sums = sum_over_all(data.completion, joint, by_pattern)
     weighted = WeightedSums(flat, [z.shape[1] for z in data.filled], targets, data.kernels, sums[M])
-    exponents = EXPONENTS if M > 1 else EXPONENTS[:1]
+    exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
     having = [np.flatnonzero(present) for present in observed.T]
     tasks: list[Any] = [
         delayed(_fit_ridge)(z[rows], targets.part(rows), sums=each)

@@ -9,11 +9,11 @@ from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
+from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.quilt.ridge import Sums, fit_feature_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.maps import FeatureMap
-from kernelquilt.quilt.space.passes import take_sample, view_sums
+from kernelquilt.quilt.space.passes import fit_sample_input, take_sample, view_sums
 from kernelquilt.quilt.space.views import (
     check_feature_memory,
     fit_views,
@@ -123,17 +123,19 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
     rng = check_random_state(estimator.random_state)
     sample = take_sample(data, targets, rng, estimator.n_jobs)
     check_feature_memory(estimator, data, len(sample.rows), estimator.n_landmarks)
-    held = fit_input(estimator, sample.data, sample.targets.copies)
-    observed = held.observed
+    held = fit_sample_input(estimator, data, sample)
+    observed = held.observed[sample.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
     views, Z = fit_views(
         held,
         sample.data,
+        sample.columns,
         np.flatnonzero(used),
         sample.targets.copies,
         n_landmarks=estimator.n_landmarks,
         landmarks=estimator.landmarks,
         rng=rng,
+        n_jobs=estimator.n_jobs,
     )
     views = views.forget_others()
     sums: list[Any] = [None] * len(Z)

@@ -14,7 +14,7 @@ from kernelquilt.core.blocks import Block, Blocks, default_lengths, sliced_chunk
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import Samples, sample_blocks
+from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input, sample_blocks
 from kernelquilt.quilt.ridge import Sums
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.transfer import Transfer
@@ -58,6 +58,8 @@ class Sample(NamedTuple):
         Their positions among the training samples.
     data : MultiView or KernelStack of n samples
     targets : Targets of n samples
+    columns : ndarray of int of shape (n,)
+        What they are called by the input from `fit_input`.
     everyone : AllSamples or None
         None if these are all that count.
     """
@@ -65,14 +67,19 @@ class Sample(NamedTuple):
     rows: Indices
     data: Samples
     targets: Targets
+    columns: Indices
     everyone: AllSamples | None
 
     def part(self, rows: Indices) -> "Sample":
         """Return some of the samples."""
         if len(rows) == len(self.rows):
             return self
-        return self._replace(
-            rows=self.rows[rows], data=self.data[rows], targets=self.targets.part(rows)
+        return Sample(
+            self.rows[rows],
+            self.data[rows],
+            self.targets.part(rows),
+            self.columns[rows],
+            self.everyone,
         )
 
 
@@ -99,8 +106,17 @@ def take_sample(
         everyone = _in_blocks(data, targets, n_jobs)
         rows = rows[np.sort(rng.choice(len(rows), MOST_SAMPLES, replace=False))]
     elif len(rows) == len(data) and not isinstance(data, LazyViews):
-        return Sample(rows, data, targets, None)
-    return Sample(rows, data[rows], targets.part(rows), everyone)
+        return Sample(rows, data, targets, rows, None)
+    # new samples given as kernels have all training samples as their columns
+    columns = rows if isinstance(data, KernelStack) else np.arange(len(rows))
+    return Sample(rows, data[rows], targets.part(rows), columns, everyone)
+
+
+def fit_sample_input(estimator: Any, data: Samples, sample: Sample) -> KernelInput:
+    """Fit the kernels of training samples `data` to some of them."""
+    if isinstance(data, KernelStack):
+        return fit_input(estimator, data, None)
+    return fit_input(estimator, sample.data, sample.targets.copies)
 
 
 def _in_blocks(data: Samples, targets: Targets, n_jobs: int | None) -> AllSamples:

@@ -245,16 +245,16 @@ def solve_transfer(
     )
     transfer = Transfer(weights, scores, means, first, [None] * M)
     views = [None] * M if sums is None else sums.views(transfer, shares)
-    again = run(
+    refined = run(
         delayed(_refined)(once, Z[p], present, shares[p], kernels, views[p])
         for p, present in enumerate(observed.T)
     )
     completed = [
         z if len(filled) == 0 else _with_rows(z, np.flatnonzero(~present), filled)
-        for z, present, (_, filled) in zip(once, observed.T, again, strict=True)
+        for z, present, (_, filled) in zip(once, observed.T, refined, strict=True)
     ]
     _update(kernels, completed, observed)
-    return replace(transfer, second=[made for made, _ in again]), completed
+    return replace(transfer, second=[made for made, _ in refined]), completed
 
 
 class TransferSums(Protocol):
