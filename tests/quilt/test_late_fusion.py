@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
+from kernelquilt.kernels.centring import Centring
+from kernelquilt.quilt.ridge import fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets, class_targets
-from kernelquilt.quilt.view_ridge import fit_landmark_ridge, fit_view_ridge
+from kernelquilt.quilt.space.maps import fit_map
+from kernelquilt.quilt.view_ridge import fit_view_ridge
 
 
 def targets_of(codes, weight=None):
@@ -13,19 +16,30 @@ def targets_of(codes, weight=None):
     return Targets.of(class_targets(codes, codes.max() + 1), codes, weight)
 
 
-def test_all_samples_as_landmarks_are_the_exact_ridge():
+@pytest.mark.parametrize("columns", [1, 4])
+def test_all_samples_as_landmarks_are_the_exact_ridge(columns):
+    # with one column there are fewer features than samples
     rng = np.random.default_rng(0)
-    A = rng.standard_normal((50, 4))
+    A = rng.standard_normal((50, columns))
     codes = rng.integers(0, 3, 50)
-    kernel = kq.kernels.MedianGaussian().fit(A)(A)
+    function = kq.kernels.MedianGaussian().fit(A)
+    kernel, new = function(A), function(rng.standard_normal((7, columns)), A)
     targets = targets_of(codes, rng.uniform(0.5, 3.0, 50))
     rows = np.arange(50)
-    exact = fit_view_ridge(kernel, rows, targets)
-    landmarks = fit_landmark_ridge(kernel, rows, rows, targets)
-    assert landmarks.fit.lam == exact.fit.lam
-    np.testing.assert_allclose(landmarks.fit.loo, exact.fit.loo, atol=1e-5)
-    new = kq.kernels.MedianGaussian().fit(A)(rng.standard_normal((7, 4)), A)
-    np.testing.assert_allclose(landmarks.scores(new), exact.scores(new), atol=1e-5)
+    made, z = fit_map(kernel, rows, rows, targets.copies)
+    assert (z.shape[1] < 50) == (columns == 1)
+    landmarks, loo = fit_view_ridge(made, z, targets)
+    centring = Centring.of(kernel, np.ones(50, dtype=bool), targets.copies)
+    exact = fit_ridge(
+        centring.apply(kernel)[0],
+        targets.Y,
+        sample_weight=targets.weight,
+        held_out=targets.held_out,
+    )
+    assert landmarks.lam == exact.fit.lam
+    np.testing.assert_allclose(loo, exact.fit.loo, atol=1e-7)
+    expected = exact.scores(centring.apply(new)[0])
+    np.testing.assert_allclose(landmarks.scores(new[:, landmarks.rows]), expected, atol=1e-7)
 
 
 def test_landmarks_cost_little_accuracy_and_are_reproducible():

@@ -247,7 +247,7 @@ class TestQuilt:
         scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
         np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-6)
         np.testing.assert_allclose(model.reliability_, weight, atol=1e-9)
-        assert model.quilt_.weighted.ridge.fit.lam == ridge.fit.lam
+        assert model.quilt_.weighted.ridge.lam == ridge.fit.lam
 
     def test_the_algorithm_step_by_step(self):
         """Write the whole of it down once more, with explicit inverses and plain loops."""
@@ -420,9 +420,12 @@ class TestQuilt:
         np.testing.assert_allclose(alone, seeing.predict_proba(X[test]), atol=1e-10)
         assert REGRESSOR(pattern=True).fit(X, (y == 0) * 1.0).loo_score_ > 0.3
 
-    def test_too_many_samples_are_refused_before_kernels_are_made(self):
-        with pytest.raises(ValueError, match=r"1 kernels of 40000 samples.*LateFusionClassifier"):
-            QUILT().fit(np.zeros((40_000, 1)), np.arange(40_000) % 2)
+    def test_too_many_landmarks_are_refused_before_kernels_are_made(self):
+        X, y = np.zeros((40_000, 1)), np.arange(40_000) % 2
+        with pytest.raises(ValueError, match=r"1 kernels of 20000 samples.*lower n_landmarks"):
+            QUILT(n_landmarks=40_000).fit(X, y)
+        with pytest.raises(ValueError, match=r"ZeroFill.*40000.*completion=None"):
+            QUILT(completion=kq.completion.ZeroFill()).fit(X, y)
 
     @pytest.mark.parametrize(
         "kernels", [["linear", "cosine"], {"a": ["linear"] * 4, "b": "linear", "c": "cosine"}]

@@ -23,7 +23,7 @@ from kernelquilt.kernels.choice import (
     fit_kernels,
     kernels_of_views,
 )
-from kernelquilt.kernels.functions import Gaussian
+from kernelquilt.kernels.functions import Gaussian, MedianGaussian
 
 _DIAGONAL_BLOCK = 64
 _FOR_MANY_SAMPLES = "dtype=np.float32 takes half; EmpiricalKernelMap is made for many samples; "
@@ -283,7 +283,9 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         """
         view = self.view_of(m)
         diag = np.zeros(len(data), dtype=self.dtype)
-        if self.training_views_.present(view).any():
+        if isinstance(self.kernels_[m], Gaussian | MedianGaussian):
+            diag[data.present(view)] = 1.0
+        elif self.training_views_.present(view).any():
             rows, block = np.flatnonzero(data.present(view)), data[view]
             for start in range(0, len(rows), _DIAGONAL_BLOCK):
                 part = rows[start : start + _DIAGONAL_BLOCK]

@@ -68,7 +68,7 @@ def sparse_views(data: Samples) -> list[str]:
     """Return the names of the sparse views."""
     if not isinstance(data, MultiView):
         return []
-    return [name for name in data.names if issparse(data.given(name))]
+    return [name for name in data.names if issparse(data._blocks[name])]
 
 
 def _takes_nan(expert: Any) -> bool:
@@ -173,13 +173,13 @@ def fit_experts(
     if estimator.experts is None or len(views) < 2 or sparse_views(data):
         return []
     rng = check_random_state(estimator.random_state)
-    source = as_given(data)
+    source = as_given(data)[fitted.samples]
     # experts that are given may know columns by their number; the forest draws the same columns
     # whatever the order of the views
     by_default = isinstance(estimator.experts, str)
     views = tuple(sorted(views)) if by_default else views
-    columns = Columns(source, fitted.samples, views, scaled=by_default)
-    X = columns.of(source[fitted.samples])
+    columns = Columns(source, np.arange(len(source)), views, scaled=by_default)
+    X = columns.of(source)
     return [
         fit_expert(
             expert,

@@ -1,6 +1,7 @@
 """What the classifier and the regressor share: a quilt fitted to samples in any form."""
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,12 +10,20 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from kernelquilt._typing import Floats, Indices
-from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
-from kernelquilt.quilt.model import Quilt, TransferCompletion, fit_quilt
+from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.quilt.model import Completed, Quilt, TransferCompletion, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.gram_completion import complete_grams
-from kernelquilt.quilt.space.transfer import solve_transfer
+from kernelquilt.quilt.space.passes import (
+    MOST_SAMPLES,
+    Sample,
+    SumsOfTransfer,
+    fit_sample_input,
+    quilt_sums,
+    take_sample,
+)
+from kernelquilt.quilt.space.transfer import Features, solve_transfer
 from kernelquilt.quilt.space.views import (
     LANDMARK_CONSTRAINTS,
     ViewFeatures,
@@ -98,54 +107,87 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
         Of ``fitted.samples``.
     """
     rng = check_random_state(estimator.random_state)
-    n_landmarks = estimator.n_landmarks if estimator.completion is None else len(data)
-    samples = np.flatnonzero(targets.copies > 0)
-    check_feature_memory(estimator, data, len(samples), n_landmarks, joint=POINTS)
-    held = fit_input(estimator, data, targets.copies)
-    counts = held.observed[samples].sum(axis=0)
-    used = usable_views(type(estimator).__name__, held.names, counts)
-    samples = samples[held.observed[np.ix_(samples, used)].any(axis=1)]
+    exact = estimator.completion is not None
+    if exact:
+        _check_gram_memory(estimator, data, int(np.count_nonzero(targets.copies)))
+    sample = take_sample(data, targets, rng, estimator.n_jobs)
+    n_landmarks = len(sample.rows) if exact else estimator.n_landmarks
+    check_feature_memory(estimator, data, len(sample.rows), n_landmarks, joint=POINTS)
+    held = fit_sample_input(estimator, data, sample)
+    observed = held.observed[sample.columns]
+    used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
     views, Z = fit_views(
         held,
-        data,
+        sample.data,
+        sample.columns,
         np.flatnonzero(used),
-        targets.copies,
+        sample.targets.copies,
         n_landmarks=n_landmarks,
         landmarks=estimator.landmarks,
         rng=rng,
-    )
-    if len(samples) < len(data):
-        data, Z = data[samples], [z[samples] for z in Z]
-    observed = held.observed[np.ix_(samples, used)]
-    lengths = views.lengths(data, Z, observed)
-    part = targets.part(samples)
-    if estimator.completion is None:
-        kernels = kernels_of(Z)
-        transfer, completed = solve_transfer(Z, observed, kernels=kernels, n_jobs=estimator.n_jobs)
-        completion: Any = TransferCompletion(transfer)
-    else:
-        completion, completed = complete_grams(
-            clone(estimator.completion), views.names, Z, observed
-        )
-        kernels = kernels_of(completed)
-    own = [
-        np.where(present, length, _squares(z))
-        for present, length, z in zip(observed.T, lengths, completed, strict=True)
-    ]
-    quilt = fit_quilt(
-        Z,
-        observed,
-        np.sum(own, axis=0),
-        part,
-        names=views.names,
-        completed=completed,
-        kernels=kernels,
-        completion=completion,
-        points=_points(len(samples), n_landmarks, rng),
-        pattern=estimator.pattern,
         n_jobs=estimator.n_jobs,
     )
-    return FittedQuilt(views.forget_others(), quilt, samples), part
+    some = np.flatnonzero(observed[:, used].any(axis=1))
+    sample, observed = sample.part(some), observed[np.ix_(some, used)]
+    Z = Z if len(some) == len(Z[0]) else [z[some] for z in Z]
+    lengths = views.lengths(sample.data, Z, observed)
+    views = views.forget_others()
+    completed = _completed(estimator, sample, views, Z, observed, lengths)
+    sum_over_all = None
+    if sample.everyone is not None:
+        sum_over_all = partial(
+            sample.everyone.sums, quilt_sums, views, name="experts on completed views"
+        )
+    quilt = fit_quilt(
+        completed,
+        sample.targets,
+        names=views.names,
+        points=_points(len(some), n_landmarks, rng),
+        pattern=estimator.pattern,
+        sum_over_all=sum_over_all,
+        n_jobs=estimator.n_jobs,
+    )
+    return FittedQuilt(views, quilt, sample.rows), sample.targets
+
+
+def _completed(
+    estimator: Any,
+    sample: Sample,
+    views: ViewFeatures,
+    Z: Features,
+    observed: Bools,
+    lengths: Floats,
+) -> Completed:
+    """Fill in the absent views of samples."""
+    if estimator.completion is None:
+        everyone = sample.everyone
+        kernels = kernels_of(Z) if everyone is None else None
+        transfer, filled = solve_transfer(
+            Z,
+            observed,
+            kernels=kernels,
+            sums=None if everyone is None else SumsOfTransfer(everyone, views),
+            n_jobs=estimator.n_jobs,
+        )
+        completion: Any = TransferCompletion(transfer)
+    else:
+        completion, filled = complete_grams(clone(estimator.completion), views.names, Z, observed)
+        kernels = kernels_of(filled)
+    own = [
+        np.where(present, length, _squares(z))
+        for present, length, z in zip(observed.T, lengths, filled, strict=True)
+    ]
+    return Completed(Z, filled, observed, np.sum(own, axis=0), kernels, completion)
+
+
+def _check_gram_memory(estimator: Any, data: Samples, n: int) -> None:
+    """Refuse too many samples for a completer, which works on kernels among all of them."""
+    if n > MOST_SAMPLES:
+        raise ValueError(
+            f"completion={estimator.completion!r} works on kernels among all samples, of which "
+            f"there are {n}; leave completion=None, which takes any number, or fit to at most "
+            f"{MOST_SAMPLES} of them"
+        )
 
 
 def _squares(z: Floats) -> Floats:

@@ -47,10 +47,11 @@ from kernelquilt._messages import print_progress
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, warn_unless_converged
-from kernelquilt.kernels.inputs import Samples, fit_input
+from kernelquilt.kernels.inputs import Samples
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit
 from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
+from kernelquilt.quilt.space.passes import fit_sample_input, take_sample, weighted_sums
 from kernelquilt.quilt.space.views import (
     LANDMARK_CONSTRAINTS,
     check_feature_memory,
@@ -273,24 +274,31 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
             raise ValueError(
                 f"p must be a number, or a list of at least one, each at least 1; got {self.p!r}"
             )
-        samples = np.flatnonzero(targets.copies > 0)
-        check_feature_memory(self, data, len(samples), self.n_landmarks)
-        held = fit_input(self, data, targets.copies)
+        rng = check_random_state(self.random_state)
+        sample = take_sample(data, targets, rng, self.n_jobs)
+        check_feature_memory(self, data, len(sample.rows), self.n_landmarks)
+        held = fit_sample_input(self, data, sample)
         held.describe(self)
-        seen = held.observed[samples].any(axis=0)
+        seen = held.observed[sample.columns].any(axis=0)
         views, Z = fit_views(
             held,
-            data,
+            sample.data,
+            sample.columns,
             np.flatnonzero(seen),
-            targets.copies,
+            sample.targets.copies,
             n_landmarks=self.n_landmarks,
             landmarks=self.landmarks,
-            rng=check_random_state(self.random_state),
+            rng=rng,
+            n_jobs=self.n_jobs,
             centred=False,
         )
-        part = targets.part(samples)
-        Z = [z[samples] for z in Z]
-        weighted = WeightedSums(Z, part, kernels_of(Z))
+        views = views.forget_others()
+        part, everyone, sums, kernels = sample.targets, sample.everyone, None, None
+        if everyone is None:
+            kernels = kernels_of(Z)
+        else:
+            (sums,) = everyone.sums(weighted_sums, views, name="all views side by side")
+        weighted = WeightedSums(np.hstack(Z), [z.shape[1] for z in Z], part, kernels, sums)
         fits = Parallel(self.n_jobs, prefer="threads")(
             delayed(self._fit_exponent)(float(p), weighted, part) for p in exponents
         )
@@ -305,9 +313,11 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.converged_ = solution.converged
         self.history_ = solution.history
         self.intercept_, self.penalty_ = ridge.bias, ridge.lam
-        self.dual_coef_ = np.zeros((targets.Y.shape[1], len(targets.Y)))
-        self.dual_coef_[:, samples] = fit.coef.T / ridge.scale
-        self._views = views.forget_others()
+        self.dual_coef_ = None
+        if everyone is None:
+            self.dual_coef_ = np.zeros((targets.Y.shape[1], len(targets.Y)))
+            self.dual_coef_[:, sample.rows] = fit.coef.T / ridge.scale
+        self._views = views
         self._coef = [
             made.back(coef)[0]
             for made, coef in zip(views.maps, weighted.by_kernel(ridge.coef), strict=True)

@@ -6,7 +6,8 @@ r"""The quilt: views completed by transfer, two ridge experts on them, and late 
    :math:`z_p`, and :math:`\hat K_p` for the kernels of all samples that belong to them.
 3. Expert A is a ridge regression (:mod:`kernelquilt.quilt.ridge`) on :math:`[\sqrt{g_p} z_p]_p`,
    with equal weights or those of lp-MKL with squared loss (:mod:`kernelquilt.quilt.lp_ridge`), p of
-   1, 4/3, 2 or 4, whichever has the least leave-one-out error.
+   1, 4/3, 2 or 4, whichever has the least leave-one-out error; only p = 4/3 where expert B has
+   fewer landmarks than there are samples.
 4. Expert B is a ridge regression on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian
    kernel of all views together, :math:`D_{ij} = \sum_p |z_p(i) - z_p(j)|^2`, gamma of .3 or 1 by
    the same error, in the span of some of the samples. With one view there is nothing to join,
@@ -28,6 +29,7 @@ gamma / median D       ``Joint.rate``
 =====================  ===========================================
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -37,13 +39,14 @@ from joblib import Parallel, delayed
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.solution import Options
 from kernelquilt.kernels.distances import pair_median
-from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, fit_feature_ridge, fit_ridge
+from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.maps import centre_and_scale, independent_directions
 from kernelquilt.quilt.space.transfer import Features, Transfer
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
+FEW_EXPONENTS = (np.inf, 4.0 / 3.0)  # where samples are many, and each costs more than it brings
 RATES = (0.3, 1.0)
 WEIGHT_STEPS, WEIGHT_GAP = 8, 1e-3  # when to stop learning weights; predictions hardly notice
 
@@ -54,6 +57,38 @@ class Weighted(NamedTuple):
     kernel_weights: Floats
     gap: float
     ridge: FeatureRidge
+
+
+class JointMap(NamedTuple):
+    """The Gaussian kernel of all views together in the span of landmarks.
+
+    Attributes
+    ----------
+    rate : float
+        What distances are multiplied by.
+    points : ndarray of shape (n_points, D)
+        The landmarks.
+    lengths : ndarray of shape (n_points,)
+        Their squared lengths.
+    kept : ndarray of int
+        Those that are independent of each other.
+    projection : ndarray of shape (k, r)
+        From similarities with these to features.
+    """
+
+    rate: float
+    points: Floats
+    lengths: Floats
+    kept: Indices
+    projection: Floats
+
+    def distances(self, flat: Floats, lengths: Floats) -> Floats:
+        """Return squared distances (n_rows, n_points) from the landmarks."""
+        return joint_distances(flat, lengths, self.points, self.lengths)
+
+    def features(self, D: Floats) -> Floats:
+        """Return features (n_rows, r) from squared distances (n_rows, n_points)."""
+        return np.asarray(np.exp(-self.rate * D[:, self.kept]) @ self.projection)
 
 
 class Joint(NamedTuple):
@@ -82,20 +117,26 @@ class Joint(NamedTuple):
         return self.ridge.scores(np.exp(D, out=D))
 
 
-class Pattern(NamedTuple):
-    """The ridge that sees only which kernels a sample has."""
+class PatternMap(NamedTuple):
+    """From the kernels that a sample has to features."""
 
     mean: Floats
     scale: float
-    ridge: FeatureRidge
 
     def features(self, observed: Bools) -> Floats:
         """Return features (n_rows, M) whose products are shares of kernels that agree, centred."""
         return np.asarray((observed - self.mean) * self.scale)
 
+
+class Pattern(NamedTuple):
+    """The ridge that sees only which kernels a sample has."""
+
+    map: PatternMap
+    ridge: FeatureRidge
+
     def scores(self, observed: Bools) -> Floats:
         """Return scores (n_rows, c) of the patterns (n_rows, M)."""
-        return self.ridge.scores(self.features(observed))
+        return self.ridge.scores(self.map.features(observed))
 
 
 class TransferCompletion(NamedTuple):
@@ -195,42 +236,60 @@ class Quilt:
         return early, late
 
 
+class Completed(NamedTuple):
+    """Training samples after absent views have been filled in.
+
+    Attributes
+    ----------
+    Z, filled : Features of n samples
+        Before and after.
+    observed : ndarray of bool of shape (n, M)
+        With a kernel for every sample and at least 3 samples for every kernel.
+    lengths : ndarray of shape (n,)
+        Squared lengths over all kernels, after.
+    kernels : ndarray of shape (M, n, n) or None
+        Products of the features after, if there are fewer samples than features.
+    completion : TransferCompletion or GramCompletion
+        What has filled them in.
+    """
+
+    Z: Features
+    filled: Features
+    observed: Bools
+    lengths: Floats
+    kernels: Floats | None
+    completion: Any
+
+
+SumOverAll = Callable[[Any, list[JointMap], PatternMap | None], list[Sums]]
+
+
 def fit_quilt(
-    Z: Features,
-    observed: Bools,
-    lengths: Floats,
+    data: Completed,
     targets: Targets,
     *,
     names: tuple[str, ...],
-    completed: Features,
-    kernels: Floats | None,
-    completion: Any,
     points: Indices,
     pattern: bool = False,
+    sum_over_all: SumOverAll | None = None,
     n_jobs: int | None = None,
 ) -> Quilt:
     """Fit a quilt (see the module docstring) to completed features.
 
     Parameters
     ----------
-    Z : Features of n samples
-    observed : ndarray of bool of shape (n, M)
-        With a kernel for every sample and at least 3 samples for every kernel.
-    lengths : ndarray of shape (n,)
-        Squared lengths of the completed samples over all kernels.
+    data : Completed of n samples
     targets : Targets of n samples
         With positive weights.
     names : tuple of M str
         Names of the kernels.
-    completed : Features of n samples
-    kernels : ndarray of shape (M, n, n) or None
-        Products of the completed features, if there are fewer samples than features.
-    completion : TransferCompletion or GramCompletion
-        What has completed them.
     points : ndarray of int
         The landmarks of expert B, among the n samples.
     pattern : bool, default=False
         Whether to fit a ridge to the pattern of absence.
+    sum_over_all : callable, optional
+        From the completion, the joint kernels and the map of patterns to the sums of all samples,
+        if these are only some of them.
     n_jobs : int or None, default=None
         Threads over the ridges.
 
@@ -238,46 +297,53 @@ def fit_quilt(
     -------
     Quilt
     """
-    M = len(Z)
+    M, observed = len(data.Z), data.observed
+    flat = np.hstack(data.filled)
+    own = np.einsum("ij,ij->i", flat[points], flat[points])
+    exact = len(points) == len(flat) and sum_over_all is None
+    joint: list[JointMap] = []
+    if M > 1:
+        products = None if data.kernels is None else data.kernels.sum(axis=0)[:, points]
+        D = joint_distances(flat, data.lengths, flat[points], own, products)
+        among = D if exact else _among(D[points])
+        median = pair_median(among, targets.copies[points])
+        joint = [_joint_map(rate / median, flat[points], own, among, exact) for rate in RATES]
+    by_pattern = None
+    if pattern:
+        by_pattern = PatternMap(*centre_and_scale(observed.astype(np.float64), targets.copies))
+    sums: list[Any] = [None] * (M + 1 + len(joint) + pattern)
+    if sum_over_all is not None:
+        sums = sum_over_all(data.completion, joint, by_pattern)
+    weighted = WeightedSums(flat, [z.shape[1] for z in data.filled], targets, data.kernels, sums[M])
+    exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
     having = [np.flatnonzero(present) for present in observed.T]
     tasks: list[Any] = [
-        delayed(_fit_ridge)(z[rows], targets.part(rows)) for z, rows in zip(Z, having, strict=True)
+        delayed(_fit_ridge)(z[rows], targets.part(rows), sums=each)
+        for z, rows, each in zip(data.Z, having, sums[:M], strict=True)
     ]
-    exponents = EXPONENTS if M > 1 else EXPONENTS[:1]
-    sums = WeightedSums(completed, targets, kernels)
-    flat = sums.flat
-    tasks += [delayed(_fit_weighted)(sums, p) for p in exponents]
-    if M > 1:
-        chosen, own = flat[points], sums.lengths[points]
-        D = joint_distances(flat, lengths, chosen, own, sums.total_kernel(points))
-        among = D if len(points) == len(D) else _among(D[points])
-        median = pair_median(among, targets.copies[points])
-        tasks += [delayed(_fit_joint)(D, rate / median, points, targets) for rate in RATES]
+    tasks += [delayed(_fit_weighted)(weighted, p) for p in exponents]
+    tasks += [
+        delayed(_fit_joint)(made, D, targets, each, exact)
+        for made, each in zip(joint, sums[M + 1 : M + 1 + len(joint)], strict=True)
+    ]
+    if by_pattern is not None:
+        tasks.append(delayed(_fit_ridge)(by_pattern.features(observed), targets, sums=sums[-1]))
     done = Parallel(n_jobs, prefer="threads")(tasks)
-    late, weighted, joint = done[:M], done[M : M + len(exponents)], done[M + len(exponents) :]
     late_loo = np.zeros((M + pattern, *targets.Y.shape))
-    for out, rows, (_, loo) in zip(late_loo, having, late, strict=False):
+    for out, rows, (_, loo) in zip(late_loo, having, done, strict=False):
         out[rows] = loo
-    made = None
-    if pattern:
-        made, late_loo[-1] = _fit_pattern(observed, targets)
-    A, loo = min(weighted, key=lambda each: each[0].ridge.error)
+    A, loo = min(done[M : M + len(exponents)], key=lambda each: each[0].ridge.error)
     early_loo = [loo]
+    found = done[M + len(exponents) : M + len(exponents) + len(joint)]
     B = None
-    if joint:
-        (rate, ridge), loo = min(joint, key=lambda each: each[0][1].error)
-        B = Joint(rate, chosen, own, ridge)
+    if found:
+        B, loo = min(found, key=lambda each: each[0].ridge.error)
         early_loo.append(loo)
-    return Quilt(
-        names,
-        completion,
-        A,
-        B,
-        [ridge for ridge, _ in late],
-        made,
-        np.array(early_loo),
-        late_loo,
-    )
+    late, made = [ridge for ridge, _ in done[:M]], None
+    if by_pattern is not None:
+        ridge, late_loo[-1] = done[-1]
+        made = Pattern(by_pattern, ridge)
+    return Quilt(names, data.completion, A, B, late, made, np.array(early_loo), late_loo)
 
 
 def joint_distances(
@@ -311,18 +377,12 @@ def _among(D: Floats) -> Floats:
 
 
 def _fit_ridge(
-    z: Floats, targets: Targets, lams: Floats = PENALTIES, **options: Any
+    z: Floats, targets: Targets, lams: Floats = PENALTIES, sums: Sums | None = None
 ) -> tuple[FeatureRidge, Floats]:
     ridge, fit = fit_feature_ridge(
-        z, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out, **options
+        z, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out, sums=sums
     )
     return ridge, fit.loo
-
-
-def _fit_pattern(observed: Bools, targets: Targets) -> tuple[Pattern, Floats]:
-    mean, scale = centre_and_scale(observed.astype(np.float64), targets.copies)
-    ridge, loo = _fit_ridge((observed - mean) * scale, targets)
-    return Pattern(mean, scale, ridge), loo
 
 
 def _fit_weighted(weighted: WeightedSums, p: float) -> tuple[Weighted, Floats]:
@@ -345,21 +405,32 @@ def _two_classes(Y: Floats) -> bool:
     return Y.shape[1] == 2 and bool((Y[:, 0] == -Y[:, 1]).all())
 
 
+def _joint_map(
+    rate: float, points: Floats, lengths: Floats, among: Floats, exact: bool
+) -> JointMap:
+    if exact:  # the kernel is solved by the samples, without features
+        return JointMap(rate, points, lengths, np.arange(len(points)), np.empty((0, 0)))
+    return JointMap(rate, points, lengths, *independent_directions(np.exp(-rate * among)))
+
+
 def _fit_joint(
-    D: Floats, rate: float, points: Indices, targets: Targets
-) -> tuple[tuple[float, FeatureRidge], Floats]:
+    made: JointMap, D: Floats, targets: Targets, sums: Sums | None, exact: bool
+) -> tuple[Joint, Floats]:
     """Fit expert B at one rate."""
     lams = PENALTIES[::2]
-    kernel = np.exp(-rate * D)
-    if len(points) == len(D):
+    if exact:
         found = fit_ridge(
-            kernel, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out
+            np.exp(-made.rate * D),
+            targets.Y,
+            lams,
+            sample_weight=targets.weight,
+            held_out=targets.held_out,
         )
-        coef = found.coef / found.scale
-        ridge = FeatureRidge(coef, found.bias, found.scale, found.fit.lam, found.fit.error)
-        return (rate, ridge), found.fit.loo
-    kept, projection = independent_directions(np.exp(-rate * _among(D[points])))
-    ridge, loo = _fit_ridge(kernel[:, kept] @ projection, targets, lams)
-    coef = np.zeros((len(points), targets.Y.shape[1]))
-    coef[kept] = projection @ ridge.coef
-    return (rate, replace(ridge, coef=coef)), loo
+        coef, bias, loo = found.coef / found.scale, found.bias, found.fit.loo
+        ridge = FeatureRidge(coef, bias, found.scale, found.fit.lam, found.fit.error)
+    else:
+        ridge, loo = _fit_ridge(made.features(D), targets, lams, sums)
+        coef = np.zeros((len(made.points), targets.Y.shape[1]))
+        coef[made.kept] = made.projection @ ridge.coef
+        ridge = replace(ridge, coef=coef)
+    return Joint(made.rate, made.points, made.lengths, ridge), loo

@@ -142,7 +142,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
-            data = check_samples(self, X)
+            data = check_samples(self, X, lazy=True)
             labels = check_labels(self, data, y, sample_weight).without_empty(self, data.observed)
             self.classes_, codes, weight = labels
             factors = labels.factors(self.class_weight)

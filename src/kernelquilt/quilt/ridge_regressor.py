@@ -18,6 +18,7 @@ from kernelquilt.kernels.inputs import (
     check_samples,
     input_tags,
     naming_indefinite,
+    predicts_lazily,
     prepare_samples,
 )
 from kernelquilt.quilt.ridge_classifier import Targets
@@ -65,7 +66,7 @@ class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
-            data = check_samples(self, X)
+            data = check_samples(self, X, lazy=True)
             self._check_before(data)
             y, weight = check_targets(self, data, y, sample_weight, as_numbers, several=True)
             copies = weights_of_seen(weight, data.observed)
@@ -82,6 +83,7 @@ class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
                 self._learn(data, y, targets)
         return self
 
+    @predicts_lazily
     def predict(self, X: Any) -> Floats:
         """Return the predictions for samples.
 

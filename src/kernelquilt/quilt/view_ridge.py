@@ -9,10 +9,11 @@ from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
-from kernelquilt.quilt.ridge import fit_feature_ridge
+from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.quilt.ridge import Sums, fit_feature_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.maps import FeatureMap
+from kernelquilt.quilt.space.passes import fit_sample_input, take_sample, view_sums
 from kernelquilt.quilt.space.views import (
     check_feature_memory,
     fit_views,
@@ -46,7 +47,9 @@ class ViewRidge:
         return np.asarray(kernel @ self.projection + self.bias)
 
 
-def fit_view_ridge(made: FeatureMap, z: Floats, targets: Targets) -> tuple[ViewRidge, Floats]:
+def fit_view_ridge(
+    made: FeatureMap, z: Floats, targets: Targets, sums: Sums | None = None
+) -> tuple[ViewRidge, Floats]:
     """Fit the ridge of a view.
 
     Parameters
@@ -56,6 +59,8 @@ def fit_view_ridge(made: FeatureMap, z: Floats, targets: Targets) -> tuple[ViewR
     z : ndarray of shape (n_v, D)
         Features of the samples that have it.
     targets : Targets of n_v samples
+    sums : Sums, optional
+        Of all samples that have it, if these are only some.
 
     Returns
     -------
@@ -64,7 +69,7 @@ def fit_view_ridge(made: FeatureMap, z: Floats, targets: Targets) -> tuple[ViewR
         Leave-one-out scores.
     """
     ridge, fit = fit_feature_ridge(
-        z, targets.Y, sample_weight=targets.weight, held_out=targets.held_out
+        z, targets.Y, sample_weight=targets.weight, held_out=targets.held_out, sums=sums
     )
     projection, constant = made.back(ridge.coef)
     return ViewRidge(made.columns, projection, ridge.bias + constant, ridge.lam), fit.loo
@@ -115,32 +120,37 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
     -------
     FittedViews
     """
-    samples = np.flatnonzero(targets.copies > 0)
-    check_feature_memory(estimator, data, len(samples), estimator.n_landmarks)
-    held = fit_input(estimator, data, targets.copies)
-    observed = held.observed[samples]
+    rng = check_random_state(estimator.random_state)
+    sample = take_sample(data, targets, rng, estimator.n_jobs)
+    check_feature_memory(estimator, data, len(sample.rows), estimator.n_landmarks)
+    held = fit_sample_input(estimator, data, sample)
+    observed = held.observed[sample.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
     views, Z = fit_views(
         held,
-        data,
+        sample.data,
+        sample.columns,
         np.flatnonzero(used),
-        targets.copies,
+        sample.targets.copies,
         n_landmarks=estimator.n_landmarks,
         landmarks=estimator.landmarks,
-        rng=check_random_state(estimator.random_state),
+        rng=rng,
+        n_jobs=estimator.n_jobs,
     )
-    part = targets.part(samples)
     views = views.forget_others()
+    sums: list[Any] = [None] * len(Z)
+    if sample.everyone is not None:
+        sums = sample.everyone.sums(view_sums, views, name="experts on views")
     present = [np.flatnonzero(observed[:, m]) for m in views.kernels]
     found = Parallel(estimator.n_jobs, prefer="threads")(
-        delayed(fit_view_ridge)(made, z[samples[rows]], part.part(rows))
-        for made, z, rows in zip(views.maps, Z, present, strict=True)
+        delayed(fit_view_ridge)(made, z[rows], sample.targets.part(rows), each)
+        for made, z, rows, each in zip(views.maps, Z, present, sums, strict=True)
     )
     ridges: list[ViewRidge | None] = [None] * len(used)
-    scores = np.zeros((len(used), *part.Y.shape))
+    scores = np.zeros((len(used), *sample.targets.Y.shape))
     for m, rows, (ridge, loo) in zip(views.kernels, present, found, strict=True):
         ridges[m], scores[m, rows] = ridge, loo
-    return FittedViews(held, ridges, scores, observed, part)
+    return FittedViews(held, ridges, scores, observed, sample.targets)
 
 
 def fused_scores(estimator: Any, rows: Any) -> Floats:

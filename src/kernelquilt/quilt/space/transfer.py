@@ -31,7 +31,7 @@ a_l                        ``shares[l]``
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -202,6 +202,7 @@ def solve_transfer(
     observed: Bools,
     *,
     kernels: Floats | None = None,
+    sums: "TransferSums | None" = None,
     n_jobs: int | None = None,
 ) -> tuple[Transfer, Features]:
     """Learn how absent views are predicted, and complete the training samples.
@@ -212,6 +213,8 @@ def solve_transfer(
     observed : ndarray of bool of shape (n, M)
     kernels : ndarray of shape (M, n, n), optional
         Products ``Z_p Z_p'``, if there are more features than samples; they are completed, too.
+    sums : TransferSums, optional
+        Over all samples, if these are only some of them: they decide on weights and ridges.
     n_jobs : int or None, default=None
         Threads over the views.
 
@@ -224,7 +227,10 @@ def solve_transfer(
     run = Parallel(n_jobs, prefer="threads")
     sizes = np.array([_size(z, present) for z, present in zip(Z, observed.T, strict=True)])
     means = [z[present].mean(axis=0) for z, present in zip(Z, observed.T, strict=True)]
-    found = run(delayed(_from_view)(Z, observed, l, EPS * sizes[l], kernels) for l in range(M))
+    pairs = None if sums is None else sums.pairs()
+    found = run(
+        delayed(_from_view)(Z, observed, l, EPS * sizes[l], kernels, pairs) for l in range(M)
+    )
     scores, first = np.full((M, M), np.nan), [{} for _ in range(M)]
     for l, each in enumerate(found):
         for p, score, made, _, _ in each:
@@ -234,16 +240,31 @@ def solve_transfer(
     once = _averaged(Z, observed, means, weights, found)
     _update(kernels, once, observed)
     lengths = np.array([_lengths(z) for z in once])
-    again = run(
-        delayed(_refined)(once, Z[p], p, present, _shares(w, sizes, lengths[:, present]), kernels)
-        for p, (w, present) in enumerate(zip(weights, observed.T, strict=True))
+    shares = np.array(
+        [_shares(w, sizes, lengths[:, o]) for w, o in zip(weights, observed.T, strict=True)]
+    )
+    transfer = Transfer(weights, scores, means, first, [None] * M)
+    views = [None] * M if sums is None else sums.views(transfer, shares)
+    refined = run(
+        delayed(_refined)(once, Z[p], present, shares[p], kernels, views[p])
+        for p, present in enumerate(observed.T)
     )
     completed = [
         z if len(filled) == 0 else _with_rows(z, np.flatnonzero(~present), filled)
-        for z, present, (_, filled) in zip(once, observed.T, again, strict=True)
+        for z, present, (_, filled) in zip(once, observed.T, refined, strict=True)
     ]
     _update(kernels, completed, observed)
-    return Transfer(weights, scores, means, first, [made for made, _ in again]), completed
+    return replace(transfer, second=[made for made, _ in refined]), completed
+
+
+class TransferSums(Protocol):
+    """Sums over all samples that the transfer is learned from."""
+
+    def pairs(self) -> dict[tuple[int, int], tuple[int, Floats, Floats]]:
+        """Return by view l and p the number of samples J, ``Z_l'Z_l`` and ``Z_l'Z_p``."""
+
+    def views(self, transfer: Transfer, shares: Floats) -> list[tuple[Floats, Floats]]:
+        """Return ``Q'Q`` and ``Q'Z_p`` of (2) for each view p, after (1) as in `transfer`."""
 
 
 def _update(kernels: Floats | None, Z: Features, observed: Bools) -> None:
@@ -273,25 +294,26 @@ def _shares(weights: Floats, sizes: Floats, lengths: Floats) -> Floats:
 
 
 def _from_view(
-    Z: Features, observed: Bools, l: int, eps: float, kernels: Floats | None
+    Z: Features,
+    observed: Bools,
+    l: int,
+    eps: float,
+    kernels: Floats | None,
+    pairs: dict[tuple[int, int], tuple[int, Floats, Floats]] | None,
 ) -> list[_Found]:
     """Regress all other views on view l."""
     found = []
-    shared = observed & observed[:, [l]]
-    # views that the same samples have share what is expensive
-    patterns, which = np.unique(shared.T, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
-        targets = [p for p in np.flatnonzero(which.ravel() == number).tolist() if p != l]
-        J = np.flatnonzero(pattern)
-        if len(J) < LEAST_SHARED or not targets:
+    for targets, J in _groups(observed, l, apart=pairs is not None):
+        if len(J) < LEAST_SHARED:
             continue
         wanted = Z[targets[0]][J] if len(targets) == 1 else np.hstack([Z[p][J] for p in targets])
-        by_samples = len(J) <= Z[l].shape[1]
+        by_samples = pairs is None and len(J) <= Z[l].shape[1]
         if by_samples:
             kernel = Z[l] @ Z[l].T if kernels is None else kernels[l]
             W, left_out = _solve_by_samples(kernel[J][:, J], wanted, eps)
         else:
-            W, left_out = _solve_by_features(Z[l][J], wanted, eps)
+            sums = None if pairs is None else pairs[l, targets[0]][1:]
+            W, left_out = _solve_by_features(Z[l][J], wanted, eps, sums)
         for p, columns in _columns(Z, targets):
             total = float(np.square(wanted[:, columns]).sum())
             error = float(np.square(left_out[:, columns]).sum())
@@ -306,6 +328,21 @@ def _from_view(
                 predicted = Z[l][rows] @ part
             found.append(_Found(p, score, made, rows, predicted))
     return found
+
+
+def _groups(observed: Bools, l: int, *, apart: bool) -> Iterator[tuple[list[int], Indices]]:
+    """Yield other views and the samples that have them and l; those of the same samples at once."""
+    shared = observed & observed[:, [l]]
+    others = [p for p in range(observed.shape[1]) if p != l]
+    if apart:
+        yield from (([p], np.flatnonzero(shared[:, p])) for p in others)
+        return
+    # views that the same samples have share what is expensive
+    patterns, which = np.unique(shared.T, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        targets = [p for p in others if which.ravel()[p] == number]
+        if targets:
+            yield targets, np.flatnonzero(pattern)
 
 
 def _solve_by_samples(kernel: Floats, wanted: Floats, eps: float) -> tuple[Floats, Floats]:
@@ -372,12 +409,12 @@ def _averaged(
 def _refined(
     once: Features,
     z: Floats,
-    p: int,
     present: Bools,
     shares: Floats,
     kernels: Floats | None,
+    sums: tuple[Floats, Floats] | None,
 ) -> tuple[PairMap | None, Floats]:
-    """Return (2) for view p, and the features of samples that lack it."""
+    """Return (2) for a view with features z, and the features of samples that lack it."""
     if not shares.any():
         return None, np.empty((0, z.shape[1]))
     views = np.flatnonzero(shares).tolist()
@@ -388,7 +425,7 @@ def _refined(
         made = BySamples(once, own, {l: float(shares[l]) for l in views}, coef)
         return made, Q[absent] @ coef
     Q = np.hstack([np.sqrt(shares[l]) * once[l] for l in views])
-    B = _refine_by_features(Q[own], z[own])
+    B = _refine_by_features(Q[own], z[own], sums)
     maps = {l: np.sqrt(shares[l]) * B[columns] for l, columns in _columns(once, views)}
     return ByFeatures(maps), Q[absent] @ B
 

@@ -5,6 +5,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._messages import quoted, warn_user
@@ -104,6 +105,7 @@ class ViewFeatures:
 def fit_views(
     held: KernelInput,
     data: Samples,
+    columns: Indices,
     kernels: Indices,
     copies: Floats,
     *,
@@ -111,18 +113,21 @@ def fit_views(
     landmarks: str,
     rng: np.random.RandomState,
     centred: bool = True,
+    n_jobs: int | None = None,
 ) -> tuple[ViewFeatures, Features]:
     """Fit the features of training samples.
 
     Parameters
     ----------
     held : KernelInput
-        Fitted to the samples.
+        Fitted to the samples, or to more.
     data : MultiView or KernelStack of n samples
+    columns : ndarray of int of shape (n,)
+        What the input calls them.
     kernels : ndarray of int of shape (M,)
         The kernels to take.
     copies : ndarray of shape (n,)
-        As how many copies samples count, 0 for those left out.
+        As how many copies samples count.
     n_landmarks : int
         At most so many for each kernel.
     landmarks : str
@@ -130,46 +135,69 @@ def fit_views(
     rng : RandomState
     centred : bool, default=True
         Whether features are centred and scaled.
+    n_jobs : int or None, default=None
+        Threads over the kernels.
 
     Returns
     -------
     views : ViewFeatures
     Z : Features of the n samples
-        Zero where absent or left out.
+        Zero where absent.
     """
-    maps, Z, diagonals = [], [], []
-    for m in kernels.tolist():
-        rows = np.flatnonzero(held.observed[:, m] & (copies > 0))
-        having = held.narrowed(data, m)
-        having = having if len(rows) == len(data) else having[rows]
-        chosen = _choose(held, having, m, rows, min(n_landmarks, len(rows)), landmarks, rng)
-        kernel = held.between(having, m, rows[chosen])
-        check_kernel(kernel[chosen], held.names[m])
-        made, found = fit_map(kernel, chosen, rows[chosen], copies[rows] if centred else None)
-        maps.append(made)
-        Z.append(_at(rows, found, len(data)))
-        diag = held.diag(having, m)
-        diagonals.append(np.nan if diag is None else _same(diag))
+    # randomness is drawn in order, whatever the threads do
+    states = rng.randint(np.iinfo(np.int32).max, size=len(kernels))
+    done = Parallel(n_jobs, prefer="threads")(
+        delayed(_fit_view)(
+            held, data, columns, m, copies if centred else None, n_landmarks, landmarks, state
+        )
+        for m, state in zip(kernels.tolist(), states, strict=True)
+    )
+    maps, Z, diagonals = (list(each) for each in zip(*done, strict=True))
     return ViewFeatures(held, kernels, maps, np.array(diagonals)), Z
+
+
+def _fit_view(
+    held: KernelInput,
+    data: Samples,
+    columns: Indices,
+    m: int,
+    copies: Floats | None,
+    n_landmarks: int,
+    landmarks: str,
+    state: int,
+) -> tuple[FeatureMap, Floats, float]:
+    """Return the map, the features and the value of the diagonal of one kernel."""
+    rows = np.flatnonzero(held.observed[columns, m])
+    having = held.narrowed(data, m)
+    having = having if len(rows) == len(data) else having[rows]
+    called, rng = columns[rows], np.random.RandomState(state)
+    chosen = _choose(held, having, m, called, min(n_landmarks, len(rows)), landmarks, rng)
+    kernel = held.between(having, m, called[chosen])
+    check_kernel(kernel[chosen], held.names[m])
+    counted = None if copies is None else copies[rows]
+    made, found = fit_map(kernel, chosen, called[chosen], counted)
+    diag = held.diag(having, m)
+    same = np.nan if diag is None else _same(diag)
+    return made, _at(rows, found, len(data)), same
 
 
 def _choose(
     held: KernelInput,
     having: Samples,
     m: int,
-    rows: Indices,
+    called: Indices,
     count: int,
     landmarks: str,
     rng: np.random.RandomState,
 ) -> Indices:
-    """Return positions of the landmarks among the samples `rows` that have kernel m."""
-    if count == len(rows):
+    """Return positions of the landmarks among the samples that have kernel m."""
+    if count == len(called):
         return np.arange(count)
     points = None if held.views is None else having[having.names[0]]
     kernel = TrainingKernel(
         held.names[m],
-        len(rows),
-        lambda chosen: held.between(having, m, rows[chosen]),
+        len(called),
+        lambda chosen: held.between(having, m, called[chosen]),
         lambda: np.asarray(held.diag(having, m), dtype=np.float64),
         points,
     )

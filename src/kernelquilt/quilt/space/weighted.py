@@ -1,11 +1,10 @@
 """Ridge regression on features of several kernels, at weights of the kernels that are learned."""
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from kernelquilt._typing import Floats, Indices
+from kernelquilt._typing import Floats
 from kernelquilt.core.solution import Options, Solution
 from kernelquilt.kernels.centring import mean_diagonal
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
@@ -42,7 +41,10 @@ class WeightedSums:
 
     Parameters
     ----------
-    Z : Features of n samples
+    flat : ndarray of shape (n, D)
+        Features of all kernels side by side.
+    sizes : list of M int
+        How many features each has.
     targets : Targets of n samples
         With positive weights.
     kernels : ndarray of shape (M, n, n), optional
@@ -53,35 +55,28 @@ class WeightedSums:
 
     def __init__(
         self,
-        Z: Features,
+        flat: Floats,
+        sizes: list[int],
         targets: Targets,
         kernels: Floats | None = None,
         sums: Sums | None = None,
     ) -> None:
-        self.flat, self.targets = np.hstack(Z), targets
-        self.n_kernels = len(Z)
-        self.kernel_of = np.repeat(np.arange(len(Z)), [z.shape[1] for z in Z])
+        self.flat, self.targets = flat, targets
+        self.n_kernels = len(sizes)
+        self.kernel_of = np.repeat(np.arange(len(sizes)), sizes)
         self.kernels = kernels
         self.sums = sums
         if kernels is None and sums is None:
             self.sums = Sums.of(self.flat, targets.Y, targets.weight)
 
-    @cached_property
-    def lengths(self) -> Floats:
-        """Squared lengths (n,) over all kernels."""
-        return np.asarray(np.einsum("ij,ij->i", self.flat, self.flat))
-
-    def total_kernel(self, columns: Indices) -> Floats | None:
-        """Return the sum of the kernels with some samples, if they are at hand."""
-        return None if self.kernels is None else self.kernels.sum(axis=0)[:, columns]
-
     def mean_length(self, copies: Floats) -> float:
         """Return the mean squared length of the features of a kernel."""
-        return mean_diagonal(self.lengths / self.n_kernels, copies)
+        squares = np.einsum("ij,ij->i", self.flat, self.flat)
+        return mean_diagonal(squares / self.n_kernels, copies)
 
     def by_kernel(self, coef: Floats) -> list[Floats]:
         """Cut coefficients (D, c) by kernel."""
-        return np.split(coef, np.flatnonzero(np.diff(self.kernel_of)) + 1)
+        return [coef[self.kernel_of == m] for m in range(self.n_kernels)]
 
     def solve(
         self,
