@@ -16,8 +16,9 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n auto
 
-# The ordinary tests, those that kill processes, and those in a browser (Chromium, if there is one).
-test-all: test
+# The ordinary tests, those that kill processes, and those in a browser (Chromium, if there is one),
+# in which every page of the site is opened.
+test-all: test docs
 	$(BIN)/python -m pytest -m 'kill or browser'
 
 # The site: its gallery and the examples of all docstrings run; pages are in docs/_build/html.

@@ -51,6 +51,7 @@ html_title = "kernelquilt"
 html_show_sourcelink = False
 html_copy_source = False
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "kernelquilt"},
     "header_links_before_dropdown": 7,
@@ -74,9 +75,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
-    "min_reported_time": 1e9,
-    "matplotlib_animations": False,
-    "plot_gallery": True,
+    "write_computation_times": False,
 }
 
 # formulas are drawn by a copy of MathJax within the site, which needs no network

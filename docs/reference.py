@@ -82,7 +82,8 @@ def pages() -> dict[str, str]:
     found = {}
     for family, module in families().items():
         text = heading(TITLES.get(family, f"kq.{family}"), "=")
-        text += f"{inspect.getdoc(module)}\n\n.. currentmodule:: kernelquilt.{family}\n\n"
+        text += f".. automodule:: kernelquilt.{family}\n   :no-members:\n\n"
+        text += f".. currentmodule:: kernelquilt.{family}\n\n"
         for title, names in groups(module).items():
             text += (heading(title, "-") if title else "") + table(names)
         found[f"{family}.rst"] = text

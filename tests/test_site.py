@@ -1,6 +1,7 @@
 """The pages of the site, as far as Sphinx is not needed: `make docs` builds them."""
 
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery import estimators, public
+from discovery import public
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -41,8 +42,6 @@ def test_every_public_name_is_in_the_api_reference():
         family, _, last = name.rpartition(".")
         page = pages[f"{family}.rst" if family else "index.rst"]
         assert f"\n   {last}\n" in page, f"{name} is not in the API reference"
-    for estimator in estimators():
-        assert any(f"   {estimator.__name__}\n" in page for page in pages.values())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -68,5 +67,31 @@ def test_every_page_is_reached_from_the_first():
                 if line and not line.startswith(":"):
                     entry = re.search(r"<(.*)>", line)
                     found = page.parent.glob(f"{entry[1] if entry else line}.md")
-                    todo += [each for each in found if each not in reached]
+                    todo += [path for each in found if (path := each.resolve()) not in reached]
     assert set(PAGES) <= reached, sorted(name_of(page) for page in set(PAGES) - reached)
+
+
+@pytest.fixture(scope="module")
+def site():
+    pages = DOCS / "_build" / "html"
+    if not (pages / "index.html").exists():
+        pytest.skip("the site is not built: make docs")
+    return pages
+
+
+@pytest.mark.browser
+def test_links_of_the_site_lead_somewhere(site):
+    assert not load(DOCS / "check_site.py").dead_links(site)
+
+
+@pytest.mark.browser
+def test_every_page_of_the_site_in_a_browser(site):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("there is no chromium")
+    assert not load(DOCS / "check_site.py").problems_in_browser(site, chromium)
+
+
+@pytest.mark.browser
+def test_the_site_is_small(site):
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 30e6
