@@ -55,7 +55,7 @@ from sklearn.utils._param_validation import StrOptions
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.mkl.absent.max_min import max_min_margin
@@ -116,7 +116,7 @@ def solve_convex_absent_mkl(
     patterns = observed[used].astype(np.float64)
     if formulation == "exact":
         polytope = Polytope(patterns)
-        svm = WeightedSVM.with_margins(K, y, np.where(observed.any(axis=1), C, 0.0))
+        svm = svm_with_margins(K, y, np.where(observed.any(axis=1), C, 0.0))
         options = Options(tol, max_iter, Start(weights, dual_coef), on_step)
         solution = newton(svm, polytope, options)
         return replace(solution, simplex_weights=_simplex_weights(polytope, solution))

@@ -43,7 +43,8 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.factor_svm import svm_with_margins
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.alternating import alternate
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall
@@ -56,7 +57,7 @@ CLOSED_FORM_FROM = 1.5
 
 
 def solve_lp_mkl(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     *,
     p: float = 2.0,
@@ -100,7 +101,7 @@ def solve_lp_mkl(
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
     solver: WeightSolver[NormBall] = newton if p < CLOSED_FORM_FROM else alternate
     return solver(
-        WeightedSVM.with_margins(K, y, C, margins),
+        svm_with_margins(K, y, C, margins),
         NormBall(allowed, p),
         Options(tol, max_iter, Start(weights, dual_coef), on_step),
     )

@@ -41,7 +41,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.factor_svm import svm_with_margins
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Simplex
 from kernelquilt.core.weights.solver import WeightSolver
@@ -59,7 +60,7 @@ SOLVERS: dict[str, WeightSolver[Simplex]] = {
 
 
 def solve_simple_mkl(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     *,
     C: float | Floats = 1.0,
@@ -76,7 +77,7 @@ def solve_simple_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
+    K : ndarray of shape (M, n, n), or Factors
         Kernels, zero where absent.
     y : ndarray of shape (n,) or (L, n)
         Labels -1 and +1 of one problem, or of L problems that share the weights.
@@ -104,7 +105,7 @@ def solve_simple_mkl(
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}, got {solver!r}")
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
-    svm = WeightedSVM.with_margins(K, y, C, margins)
+    svm = svm_with_margins(K, y, C, margins)
     options = Options(tol, max_iter, Start(weights, dual_coef), on_step)
     return SOLVERS[solver](svm, Simplex(allowed), options)
 
