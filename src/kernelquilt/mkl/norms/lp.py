@@ -125,6 +125,9 @@ class LpMKLClassifier(BaseMKLClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     max_iter : int, default=200
@@ -163,6 +166,10 @@ class LpMKLClassifier(BaseMKLClassifier):
         Whether every problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, for each problem.
+    coef_ : list of M ndarrays of shape (n_problems, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -184,6 +191,8 @@ class LpMKLClassifier(BaseMKLClassifier):
         "p": [Interval(Real, 1, np.inf, closed="left")],
     }
 
+    _takes_factors = True
+
     def __init__(
         self,
         C: float = 1.0,
@@ -191,6 +200,7 @@ class LpMKLClassifier(BaseMKLClassifier):
         p: float = 2.0,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 200,
         multi_class: str = "ovr",
@@ -204,6 +214,7 @@ class LpMKLClassifier(BaseMKLClassifier):
         self.p = p
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.multi_class = multi_class

@@ -125,6 +125,9 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     max_iter : int, default=200
@@ -174,6 +177,10 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         Whether every problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, for each problem.
+    coef_ : list of M ndarrays of shape (n_problems, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -195,12 +202,15 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         "solver": [StrOptions(set(SOLVERS))],
     }
 
+    _takes_factors = True
+
     def __init__(
         self,
         C: float = 1.0,
         *,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 200,
         solver: str = "newton",
@@ -214,6 +224,7 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         self.C = C
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
