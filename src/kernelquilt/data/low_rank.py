@@ -6,7 +6,7 @@ sliced by rows without a copy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -134,6 +134,13 @@ class LowRankStack:
         """Wrap factors side by side (n, D), zero where absent."""
         factors = tuple(np.split(Z, np.cumsum(ranks)[:-1], axis=1))
         return cls._build(_Blocks(factors, names, explained, origin, Z, True), None, observed)
+
+    @classmethod
+    def _of_views(cls, features: MultiView, origin: str) -> "LowRankStack":
+        """Wrap the features that a map made of each view."""
+        made = cls(features)
+        made._blocks = replace(made._blocks, origin=origin)
+        return made
 
     @classmethod
     def from_kernels(

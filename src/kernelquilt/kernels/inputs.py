@@ -290,7 +290,7 @@ def check_gram_memory(estimator: Any, data: Samples, beside: Callable[[int], flo
     """
     n, M = len(data), count_kernels(data, estimator.kernels)
     instead = ON_FACTORS if getattr(estimator, "_takes_factors", False) else MANY_SAMPLES
-    size = data.dtype.itemsize if isinstance(data, KernelStack) else 8
+    size = 8 if isinstance(data, MultiView) else data.dtype.itemsize
     check_memory(n, M, n**2 * (size * M + 8 * beside(M)), instead=instead)
 
 

@@ -187,7 +187,9 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         learned = [weights for weights, _ in fits]
         self._store([final for _, final in fits])
         if isinstance(data.K, Factors):
-            self.coef_ = coefficients(data.K, self.dual_coef_, np.atleast_2d(self.weights_))
+            # functions of the kernels' own are not weighted
+            weights = None if self.dual_coef_.ndim == 3 else np.atleast_2d(self.weights_)
+            self.coef_ = coefficients(data.K, self.dual_coef_, weights)
         self.converged_ = all(solution.converged for stages in fits for solution in stages)
         self._warn_if_indefinite(learned)
         self._warn_unless_converged(learned)

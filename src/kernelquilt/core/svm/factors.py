@@ -30,6 +30,10 @@ class Factors:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def grams(self) -> Numbers:
+        """Return the kernels themselves, (M, n, n), for methods that cannot do without."""
+        return np.array([Z @ Z.T for Z in self.blocks])
+
     def spread(self, of_kernels: Floats) -> Floats:
         """Repeat the values of the kernels (M,) for each of their columns, (D,)."""
         return np.repeat(of_kernels, np.diff(self.starts))
@@ -58,6 +62,11 @@ class Factors:
     def squared_norms(self, v: Floats) -> Floats:
         """Return ``|v_p|^2`` for every kernel, shape (M,), of a vector (D,)."""
         return np.add.reduceat(np.square(v), self.starts[:-1])
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The factors of the kernels, (n, r_p) each, not copied."""
+        return self._split(self.Z)
 
     def _split(self, columns: Any) -> list[Any]:
         """Return the parts of the kernels of an array whose last axis are the columns."""
