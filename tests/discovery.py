@@ -27,7 +27,7 @@ FAMILIES = {
 VARIANTS = {
     kq.ViewTransformer: [{}, {"transformers": StandardScaler()}],
     kq.ScaleKernels: [{}, {"method": "unit_trace"}],
-    kq.EmpiricalKernelMap: [{}, {"kernels": "gaussian"}],
+    kq.EmpiricalKernelMap: [{}, {"kernels": "gaussian"}, {"kernels": "gaussian", "factors": True}],
     kq.mkl.CCAFusion: [{}, {"fusion": "vote"}],
     kq.MKLSearchCV: [
         {"estimator": kq.SimpleMKLClassifier(), "param_grid": {"C": [0.1, 10.0]}, "cv": 2}
@@ -69,6 +69,7 @@ EXCEPTIONS = {
         kq.ViewTransformer: "views are transformed to views",
         kq.ViewKernels: "views are transformed to a stack of kernels",
         kq.EmpiricalKernelMap: "kernels are mapped to views",
+        kq.kernels.FeatureKernels: "views are mapped to factors",
         kq.mkl.NmCCA: "views are transformed to views",
     },
     "duals in common": {

@@ -25,6 +25,8 @@ def as_input(kind, X):
     stack = kq.ViewKernels().fit_transform(data)
     if kind == "stack":
         return stack, {}
+    if kind == "factors":
+        return kq.LowRankStack.from_kernels(stack, 1e-14), {}
     assert kind == "precomputed"
     K = np.moveaxis(stack.gram(), 0, -1).copy()
     K[~stack.observed[:, None, :] | ~stack.observed[None, :, :]] = np.nan

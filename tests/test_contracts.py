@@ -218,6 +218,8 @@ def visible(output, rows):
         return [np.where(seen, output.gram(), 0.0), output.observed]
     if isinstance(output, kq.MultiView):
         return [output[name] for name in output.names]
+    if isinstance(output, kq.LowRankStack):
+        return [output.factor(name) for name in output.names]
     return [output]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernelquilt.completion import WishartCompletion as WishartCompletion
     from kernelquilt.core.solution import Solution as Solution
     from kernelquilt.data import KernelStack as KernelStack
+    from kernelquilt.data import LowRankStack as LowRankStack
     from kernelquilt.data import MultiView as MultiView
     from kernelquilt.data import ViewTransformer as ViewTransformer
     from kernelquilt.data import as_views as as_views
@@ -48,7 +49,7 @@ __version__ = "0.2.0.dev0"
 _NAMES = {
     "completion": "TransferFill WishartCompletion",
     "core.solution": "Solution",
-    "data": "KernelStack MultiView ViewTransformer as_views read_views",
+    "data": "KernelStack LowRankStack MultiView ViewTransformer as_views read_views",
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
     "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier LpMKLRegressor MKLSearchCV "
     "ObservedFractionMKLClassifier SimpleMKLClassifier SimpleMKLRegressor mkl_path",

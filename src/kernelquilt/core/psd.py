@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import lapack
 
 from kernelquilt._typing import Floats, Kernel
 
@@ -63,3 +64,27 @@ class PositivePart:
         needed = ((scores**2) / self.values).sum(axis=1)
         limit = self.diag.max(initial=0.0)
         return scores @ self.vectors.T, np.maximum(np.minimum(needed, limit), diag)
+
+
+def pivoted_factor(K: Kernel, tol: float, max_rank: int | None = None) -> tuple[Floats, float]:
+    """Return a factor Z (n, r) with ``Z Z'`` close to K, and the share of the trace it explains.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Positive semi-definite; the negative part of one that is not is left out.
+    tol : float
+        Share of the trace that may be left out.
+    max_rank : int, optional
+        Cap on r, which is at least 1; more may then be left out.
+    """
+    total = float(np.trace(K))
+    if total <= 0.0:
+        return np.zeros((len(K), 1)), 1.0
+    factor, pivots, rank, _ = lapack.dpstrf(K.astype(np.float64), lower=1)
+    explained = np.cumsum(np.square(np.tril(factor)[:, :rank]).sum(axis=0)) / total
+    enough = int(np.searchsorted(explained, 1.0 - tol)) + 1
+    rank = min(enough, rank, len(K) if max_rank is None else max_rank)
+    Z = np.empty((len(K), rank))
+    Z[pivots - 1] = np.tril(factor)[:, :rank]
+    return Z, min(float(explained[rank - 1]), 1.0)

@@ -1,5 +1,6 @@
 """From views to kernels, from kernels to kernels, and maps into feature space."""
 
+from kernelquilt.kernels.features import FeatureKernels
 from kernelquilt.kernels.functions import (
     Gaussian,
     Jaccard,
@@ -14,6 +15,7 @@ from kernelquilt.kernels.view_kernels import ViewKernels
 __all__ = [
     "CentreKernels",
     "EmpiricalKernelMap",
+    "FeatureKernels",
     "Gaussian",
     "Jaccard",
     "LatentSemantic",

@@ -21,6 +21,7 @@ from kernelquilt.core.memory import check_memory
 from kernelquilt.core.passes import Passes
 from kernelquilt.data.lazy.preparation import fit_preparation
 from kernelquilt.data.lazy.views import LazyViews, as_lazy
+from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
 from kernelquilt.data.transformer import ViewTransformer
@@ -29,11 +30,12 @@ from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.choice import kernels_of_views
 from kernelquilt.kernels.view_kernels import ViewKernels
 
-Samples = MultiView | KernelStack
+Samples = MultiView | KernelStack | LowRankStack
 
 MANY_SAMPLES = (
     "LateFusionClassifier is made for many samples; kernels of float32 take half of the memory; "
 )
+ON_FACTORS = "n_landmarks=300 or a LowRankStack needs memory in proportion to the samples; "
 PART_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
 
@@ -181,9 +183,9 @@ class _ViewInput(KernelInput):
         return self.view_kernels._training_stack().training_gram()
 
     def rows(self, estimator: Any, X: Any) -> MultiView:
-        if isinstance(X, KernelStack):
+        if isinstance(X, KernelStack | LowRankStack):
             raise ValueError(
-                f"X is a KernelStack, but {type(estimator).__name__} was fitted on views; "
+                f"X is a {type(X).__name__}, but {type(estimator).__name__} was fitted on views; "
                 "pass samples in the form of the training samples"
             )
         if self.preparation is None:
@@ -225,6 +227,8 @@ def check_samples(estimator: Any, X: Any, *, lazy: bool = False) -> Samples:
     """
     for name in LEARNED:
         vars(estimator).pop(name, None)
+    if isinstance(X, LowRankStack):
+        return _check_factors(estimator, X)
     if isinstance(X, KernelStack) or is_precomputed(estimator.kernels):
         if estimator.views is not None:
             raise ValueError("views= describes the columns of 2-D data; leave it None for kernels")
@@ -235,6 +239,19 @@ def check_samples(estimator: Any, X: Any, *, lazy: bool = False) -> Samples:
     return validate_views(
         estimator, X, estimator.views, reset=True, as_given=prepares_itself(estimator), lazy=lazy
     )
+
+
+def _check_factors(estimator: Any, stack: LowRankStack) -> LowRankStack:
+    """Return factors, if the estimator works on factors and nothing is said about views."""
+    if not getattr(estimator, "_takes_factors", False):
+        raise ValueError(
+            f"X is a LowRankStack of {len(stack.names)} factors, which {type(estimator).__name__} "
+            "does not work on; give it views or a KernelStack"
+        )
+    if estimator.views is not None or getattr(estimator, "n_landmarks", None) is not None:
+        raise ValueError("views= and n_landmarks= are for views; leave them None for factors")
+    estimator.n_features_in_ = stack.shape[1]
+    return stack
 
 
 def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
@@ -257,7 +274,7 @@ def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
         Complete numeric views are what they were; `PreparedViews` if there are views.
     """
     estimator.preparation_ = None
-    if isinstance(data, KernelStack) or not prepares_itself(estimator):
+    if not isinstance(data, MultiView) or not prepares_itself(estimator):
         return data
     estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False))
     estimator.preparation_.n_features_in_ = len(data.names)
@@ -342,8 +359,9 @@ def check_gram_memory(estimator: Any, data: Samples, beside: Callable[[int], flo
         From the number of kernels to that of the (n, n) arrays of float64 that are needed beside.
     """
     n, M = len(data), count_kernels(data, estimator.kernels)
-    size = data.dtype.itemsize if isinstance(data, KernelStack) else 8
-    check_memory(n, M, n**2 * (size * M + 8 * beside(M)), instead=MANY_SAMPLES)
+    instead = ON_FACTORS if getattr(estimator, "_takes_factors", False) else MANY_SAMPLES
+    size = 8 if isinstance(data, MultiView) else data.dtype.itemsize
+    check_memory(n, M, n**2 * (size * M + 8 * beside(M)), instead=instead)
 
 
 def fit_input(
@@ -366,20 +384,21 @@ def fit_input(
     """
     if isinstance(data, KernelStack):
         return _StackInput(estimator, data)
+    assert isinstance(data, MultiView)  # factors have an input of their own
     weight = weight if weight is None else weight / weight.max()
     return _ViewInput(estimator, data, estimator.kernels if kernels is None else kernels, weight)
 
 
 def count_kernels(data: Samples, kernels: Any) -> int:
     """Return how many kernels there will be of samples from `check_samples`."""
-    if isinstance(data, KernelStack):
+    if not isinstance(data, MultiView):
         return len(data.names)
     return sum(map(len, kernels_of_views(kernels, data.names).values()))
 
 
 def without_view(data: Samples, name: str, parameter: str) -> MultiView:
     """Return training samples without a view that a parameter names and that has other uses."""
-    if isinstance(data, KernelStack):
+    if not isinstance(data, MultiView):
         raise ValueError(
             f"{parameter}={name!r} names a view, but X holds {data.shape[1]} kernels; give views, "
             f"or leave {parameter} None"

@@ -17,6 +17,7 @@ class TrainingKernel(NamedTuple):
     name: str
     n: int
     columns: Callable[[Indices], Floats]  # (n, k) for k positions
+    rows: Callable[[Indices, Indices], Floats]  # (k, l) for k and l positions
     diag: Callable[[], Floats]  # (n,)
     points: Any  # columns of the view, (n, d), if it has any
 
@@ -30,11 +31,16 @@ def training_kernels(held: KernelInput, data: Samples) -> Iterator[tuple[Trainin
         def columns(chosen: Indices, m: int = m, rows: Any = rows, having: Any = having) -> Floats:
             return held.between(having, m, rows[chosen])
 
+        def part(
+            some: Indices, chosen: Indices, m: int = m, rows: Any = rows, having: Any = having
+        ) -> Floats:
+            return held.between(having[some], m, rows[chosen])
+
         def diag(m: int = m, having: Any = having) -> Floats:
             return np.asarray(held.diag(having, m), dtype=np.float64)
 
         points = None if held.views is None else having[having.names[0]]
-        yield TrainingKernel(name, len(rows), columns, diag, points), rows
+        yield TrainingKernel(name, len(rows), columns, part, diag, points), rows
 
 
 def _uniform(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> Indices:

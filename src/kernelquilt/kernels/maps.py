@@ -24,6 +24,7 @@ References
 
 from numbers import Integral, Real
 from typing import Any, ClassVar
+from uuid import uuid4
 
 import numpy as np
 from scipy.linalg import eigh
@@ -33,17 +34,25 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error, warn_user
-from kernelquilt._typing import Floats, Indices
+from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.memory import check_memory
 from kernelquilt.data.gram import check_kernel
+from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.stack import KernelStack, as_stack
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import Samples, check_samples, count_kernels, fit_input
+from kernelquilt.kernels.inputs import (
+    PART_ENTRIES,
+    Samples,
+    check_samples,
+    count_kernels,
+    fit_input,
+)
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel, training_kernels
 
 DEFAULT_LANDMARKS = 100
+HELD_OUT = 1000  # samples on which it is measured what the features explain
 _ON_LANDMARKS = "method='nystroem' works on n_components landmarks; "
 
 
@@ -79,6 +88,11 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         The views of 2-D data, as in `as_views`.
     concatenate : bool, default=False
         Whether to return one 2-D array, zero where a kernel is absent, instead of a `MultiView`.
+    factors : bool, default=False
+        Whether to return a `LowRankStack`, on which classifiers work without any kernel, instead
+        of a `MultiView`.
+    dtype : {"float64", "float32"}, default="float64"
+        Type of these factors; float32 takes half of the memory.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
 
@@ -88,6 +102,9 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         What the similarities with the landmarks are multiplied with.
     landmarks_ : list of M ndarrays of int
         The landmarks of each kernel, as positions among the training samples.
+    explained_trace_ : ndarray of shape (M,), with `factors`
+        Share of the trace of each kernel that the features explain, on at most 1000 training
+        samples that are no landmarks; 1 if there are none.
     kernel_names_ : tuple of str of length M
         Names of the kernels, and of the views of the features.
     n_features_in_ : int
@@ -105,6 +122,8 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
     (3, 2)
     """
 
+    _at_most: bool = False  # whether fewer landmarks than n_components will do
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "rank_tol": [Interval(Real, 0, 1, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -113,6 +132,8 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         "kernels": "no_validation",
         "views": "no_validation",
         "concatenate": ["boolean"],
+        "factors": ["boolean"],
+        "dtype": [StrOptions({"float64", "float32"})],
         "random_state": ["random_state"],
     }
 
@@ -126,6 +147,8 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         kernels: Any = None,
         views: Any = None,
         concatenate: bool = False,
+        factors: bool = False,
+        dtype: str = "float64",
         random_state: Any = None,
     ) -> None:
         self.rank_tol = rank_tol
@@ -135,6 +158,8 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         self.kernels = kernels
         self.views = views
         self.concatenate = concatenate
+        self.factors = factors
+        self.dtype = dtype
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "EmpiricalKernelMap":
@@ -153,6 +178,11 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             The fitted map.
         """
         self._validate_params()
+        if self.factors and (self.concatenate or self.method == "proximity"):
+            raise ValueError(
+                "factors=True returns a LowRankStack of features whose inner products are the "
+                "kernels, which goes neither with concatenate=True nor with method='proximity'"
+            )
         with unchanged_on_error(self), single_threaded_blas():
             rng = check_random_state(self.random_state)
             self.maps_: list[Floats] = []
@@ -161,10 +191,16 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             check_alignment(data, y, "y")
             self._check_memory(data)
             held = fit_input(self, data, None)
+            explained = []
             for kernel, rows in training_kernels(held, data):
                 chosen = self._choose(kernel, rng)
                 self.maps_.append(self._map(kernel, chosen))
                 self.landmarks_.append(rows[chosen])
+                if self.factors:
+                    explained.append(_explained(kernel, chosen, self.maps_[-1]))
+            if self.factors:
+                self.explained_trace_ = np.array(explained)
+                self._origin = uuid4().hex
             held.describe(self)
             self.columns_ = held.keep_only(self.landmarks_)
         return self
@@ -189,18 +225,39 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             data = self.input_.rows(self, X)
             trained = np.array([len(rows) > 0 for rows in self.landmarks_])
             observed = np.asarray(self.input_.observed_of(data) & trained)
+            if self.factors:
+                return self._factors(data, observed)
             blocks = {}
             absent = 0.0 if self.concatenate else np.nan
             for m, name in enumerate(self.kernel_names_):
                 block = np.full((len(observed), self.maps_[m].shape[1]), absent)
-                having = np.flatnonzero(observed[:, m])
-                if len(having):
-                    rows = self.input_.narrowed(data, m)[having]
-                    block[having] = self.input_.between(rows, m, self.columns_[m]) @ self.maps_[m]
+                self._fill(block, data, m, np.flatnonzero(observed[:, m]))
                 blocks[name] = block
         if self.concatenate:
             return np.hstack(list(blocks.values()))
         return MultiView._build(blocks, observed, getattr(data, "index", None))
+
+    def _factors(self, data: Samples, observed: Bools) -> LowRankStack:
+        ranks = [each.shape[1] for each in self.maps_]
+        Z = np.zeros((len(observed), sum(ranks)), dtype=self.dtype)
+        for m, part in enumerate(np.split(Z, np.cumsum(ranks)[:-1], axis=1)):
+            size = max(1, PART_ENTRIES // len(self.maps_[m]))
+            having = np.flatnonzero(observed[:, m])
+            for begin in range(0, len(having), size):
+                self._fill(part, data, m, having[begin : begin + size])
+        names, explained = self.kernel_names_, self.explained_trace_
+        return LowRankStack._computed(Z, ranks, observed, names, explained, self._origin)
+
+    def _fill(self, block: Array, data: Samples, m: int, having: Indices) -> None:
+        """Set the features of kernel m of the samples that have it."""
+        if len(having):
+            rows = self.input_.narrowed(data, m)[having]
+            block[having] = self.input_.between(rows, m, self.columns_[m]) @ self.maps_[m]
+
+    def _fit_at_most(self, data: Samples) -> "EmpiricalKernelMap":
+        """Fit with no more landmarks of a kernel than samples have it."""
+        self._at_most = True
+        return self.fit(data)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the features, those of all kernels one after the other.
@@ -251,7 +308,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         if self._takes_all():
             return everyone
         count = self.n_components or DEFAULT_LANDMARKS
-        if self.n_components is not None and 0 < kernel.n < count:
+        if self.n_components is not None and 0 < kernel.n < count and not self._at_most:
             raise ValueError(
                 f"n_components={count} landmarks were asked for, but only {kernel.n} training "
                 f"samples have kernel {kernel.name!r}; ask for fewer"
@@ -298,3 +355,13 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         tags.input_tags.sparse = tags.input_tags.two_d_array = self.kernels is not None
         tags.input_tags.three_d_array = self.kernels is None
         return tags
+
+
+def _explained(kernel: TrainingKernel, chosen: Indices, features: Floats) -> float:
+    """Return the share of the trace that features explain on samples that are no landmarks."""
+    others = np.setdiff1d(np.arange(kernel.n), chosen)
+    others = others[:: max(1, len(others) // HELD_OUT)]
+    trace = float(kernel.diag()[others].sum()) if len(others) else 0.0
+    if trace <= 0.0:
+        return 1.0
+    return float(np.square(kernel.rows(others, chosen) @ features).sum()) / trace

@@ -18,8 +18,12 @@ from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.labels import check_labels, classes_of
+from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.validation import check_alignment
+from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.factor_input import FactorInput, coefficients
 from kernelquilt.kernels.inputs import (
     KernelInput,
     Samples,
@@ -53,6 +57,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         "C": [Interval(Real, 0, np.inf, closed="neither")],
         "kernels": "no_validation",
         "views": "no_validation",
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, np.inf, closed="neither")],
         "multi_class": [StrOptions({"ovr", "ovo"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -69,12 +74,14 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
     # what holds for classifiers that do not have these parameters
     weights: str = "per_class"
     C_weights: float | None = None
+    n_landmarks: int | None = None
 
+    _takes_factors: ClassVar[bool] = False
     input_: KernelInput
     _same_weights_for_all: ClassVar[bool] = True  # samples have the same kernel weights
     _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
     # what the kernels depend on, and a path of solves cannot vary
-    _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
+    _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views", "n_landmarks"})
 
     @abstractmethod
     def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
@@ -85,7 +92,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
+        X : array-like of shape (n, n_features), DataFrame, MultiView, KernelStack or LowRankStack
             Training samples. Absent views are rows of NaN, or not observed in the container.
         y : array-like of shape (n,)
             Class labels.
@@ -118,6 +125,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
         """Return what the classifier is to hold of the training samples."""
+        if isinstance(data, LowRankStack) or (
+            self.n_landmarks is not None and isinstance(data, MultiView)
+        ):
+            return FactorInput(self, data)
         check_gram_memory(self, data, self._arrays_beside)
         return fit_input(self, data, weight)
 
@@ -136,6 +147,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _take(self, data: Prepared) -> None:
         """Keep what prediction needs of the training data."""
+        for name in ("coef_", "explained_trace_"):
+            self.__dict__.pop(name, None)
         data.input.describe(self)
         self.classes_ = data.labels.classes
         self._active_classes = active_classes(data.labels)
@@ -168,6 +181,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         )
         learned = [weights for weights, _ in fits]
         self._store([final for _, final in fits])
+        if isinstance(data.K, Factors):
+            # functions of the kernels' own are not weighted
+            weights = None if self.dual_coef_.ndim == 3 else np.atleast_2d(self.weights_)
+            self.coef_ = coefficients(data.K, self.dual_coef_, weights)
         self.converged_ = all(solution.converged for stages in fits for solution in stages)
         warn_if_indefinite(self, learned)
         # the last SVM is another one where the weights were learned with another penalty
@@ -264,13 +281,17 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         n = self.dual_coef_.shape[-1]
         if len(rows) != n:
             raise ValueError(f"X has {len(rows)} samples, but the model was fitted on {n}")
+        counts = np.count_nonzero(self.input_.observed_of(rows), axis=0)
+        if isinstance(self.input_, FactorInput):
+            norms = np.array([np.linalg.norm(coef) for coef in self.coef_])
+            return norms, max(self.input_.diag(rows, m).max() for m in range(len(norms))), counts
         needed = np.ones(len(self.kernel_names_), dtype=np.bool_)
         coef = self.weights_[:, None] * np.broadcast_to(self.dual_coef_, (len(needed), n))
         norms, largest = np.zeros(len(needed)), 0.0
         for p, kernel in enumerate(self.input_.kernels(rows, needed)):
             norms[p] = np.sqrt(max(float(coef[p] @ kernel @ coef[p]), 0.0))
             largest = max(largest, float(kernel.diagonal().max()))
-        return norms, largest, np.count_nonzero(self.input_.observed_of(rows), axis=0)
+        return norms, largest, counts
 
     def _penalties(self, data: Prepared) -> Floats:
         """Return the penalty of each sample."""

@@ -10,6 +10,7 @@ from kernelquilt._messages import print_progress, quoted, warn_user
 from kernelquilt._typing import Floats
 from kernelquilt.core.solution import TINY, Options, Solution, Start, Step, Work
 from kernelquilt.data.labels import without_negligible
+from kernelquilt.kernels.factor_input import FactorInput
 
 LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 
@@ -79,6 +80,11 @@ def weighted_scores(model: Any, rows: Any) -> Floats:
     weights = np.atleast_2d(model.weights_)
     needed = np.asarray(weights.any(axis=0))
     scores = np.tile(model.intercept_, (len(rows), 1))
+    if isinstance(model.input_, FactorInput):
+        factors = model.input_.factors(rows)
+        for m in np.flatnonzero(needed):
+            scores += factors.factor(int(m)) @ model.coef_[m].T
+        return scores
     kernels = model.input_.kernels(rows, needed)
     for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
         scores += (kernel @ model.dual_coef_.T) * weights[:, m]

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.solution import Options, Solution, Start
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.weights.solver import certified_at
 from kernelquilt.data.labels import Labels
 from kernelquilt.kernels.inputs import KernelInput
@@ -20,7 +20,7 @@ class BinaryProblem(NamedTuple):
 
     Attributes
     ----------
-    K : ndarray of shape (M, n, n)
+    K : ndarray of shape (M, n, n), or Factors
         Kernels, zero where absent.
     observed : ndarray of shape (n, M), bool
         True where a kernel observes a sample.
@@ -34,7 +34,7 @@ class BinaryProblem(NamedTuple):
         What a method needs beside the kernels: inputs of gates, or decompositions of the kernels.
     """
 
-    K: Numbers
+    K: Any
     observed: Bools
     y: Floats
     C: Floats
@@ -55,7 +55,7 @@ class Prepared(NamedTuple):
     ----------
     input : KernelInput
         What a classifier holds of the samples.
-    K : ndarray of shape (M, n, n)
+    K : ndarray of shape (M, n, n), or Factors
         Kernels, zero where absent.
     labels : Labels
         Classes and weights, 0 for samples without any view.
@@ -64,7 +64,7 @@ class Prepared(NamedTuple):
     """
 
     input: KernelInput
-    K: Numbers
+    K: Any
     labels: Labels
     extra: Any = None
 
@@ -74,7 +74,7 @@ def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
 
     The effort spent on the weights is counted in what is returned.
     """
-    svm = WeightedSVM.with_margins(problem.K, problem.y, problem.C)
+    svm = svm_with_margins(problem.K, problem.y, problem.C)
     options = Options(learned.tol, start=Start(dual_coef=learned.dual_coef))
     solution = certified_at(svm, learned.weights, options)
     work = learned.work + solution.work

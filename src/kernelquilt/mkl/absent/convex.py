@@ -55,7 +55,8 @@ from sklearn.utils._param_validation import StrOptions
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.factor_svm import svm_with_margins
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.mkl.absent.max_min import max_min_margin
@@ -69,7 +70,7 @@ FORMULATIONS = {"exact", "shared_coef", "max_min"}
 
 @single_threaded_blas()
 def solve_convex_absent_mkl(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     observed: Bools,
     *,
@@ -86,7 +87,7 @@ def solve_convex_absent_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
+    K : ndarray of shape (M, n, n), or Factors
         Kernels, zero where absent.
     y : ndarray of shape (n,)
         Labels -1 and +1.
@@ -127,10 +128,15 @@ def solve_convex_absent_mkl(
     patterns = observed[used].astype(np.float64)
     if formulation == "exact":
         polytope = Polytope(patterns)
-        svm = WeightedSVM.with_margins(K, y, np.where(observed.any(axis=1), C, 0.0))
+        svm = svm_with_margins(K, y, np.where(observed.any(axis=1), C, 0.0))
         options = Options(tol, max_iter, Start(weights, dual_coef), on_step)
         solution = newton(svm, polytope, options)
         return replace(solution, simplex_weights=simplex_weights(polytope, solution))
+    if isinstance(K, Factors):
+        raise ValueError(
+            f"formulation={formulation!r} needs kernels, got {len(K)} factors of {len(y)} samples; "
+            "formulation='exact' works on factors"
+        )
     if len(used) < len(y):
         K = np.ascontiguousarray(K[:, used][:, :, used])
     polytope = Polytope(patterns, can_vanish=False)
@@ -228,6 +234,9 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     max_iter : int, default=200
@@ -264,6 +273,10 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         Whether every problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, for each problem.
+    coef_ : list of M ndarrays of shape (n_problems, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -287,6 +300,8 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         "formulation": [StrOptions(FORMULATIONS)],
     }
 
+    _takes_factors = True
+
     def __init__(
         self,
         C: float = 1.0,
@@ -294,6 +309,7 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         formulation: str = "exact",
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 200,
         multi_class: str = "ovr",
@@ -305,6 +321,7 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         self.formulation = formulation
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.multi_class = multi_class

@@ -45,6 +45,7 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.combined_kernel import quadratic_forms
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     MARGIN_FLOOR,
@@ -60,7 +61,7 @@ from kernelquilt.mkl.norms.simple import solve_simple_mkl
 
 @single_threaded_blas()
 def solve_iterative_absent_mkl(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     observed: Bools,
     *,
@@ -150,6 +151,9 @@ class IterativeAbsentMKLClassifier(OuterLoopClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap of each MKL problem, which may take 200 SVM solves.
     outer_tol : float, default=1e-3
@@ -185,6 +189,10 @@ class IterativeAbsentMKLClassifier(OuterLoopClassifier):
         Whether every problem met `tol` and `outer_tol`.
     history_ : list of tuple of Step
         Objective and gap of each MKL problem, for each binary problem.
+    coef_ : list of M ndarrays of shape (n_problems, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -202,6 +210,7 @@ class IterativeAbsentMKLClassifier(OuterLoopClassifier):
     (569,)
     """
 
+    _takes_factors = True
     _change = "a largest change of the weights"
 
     def __init__(
@@ -210,6 +219,7 @@ class IterativeAbsentMKLClassifier(OuterLoopClassifier):
         *,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         outer_tol: float = 1e-3,
         max_iter: int = 20,
@@ -221,6 +231,7 @@ class IterativeAbsentMKLClassifier(OuterLoopClassifier):
         self.C = C
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.outer_tol = outer_tol
         self.max_iter = max_iter

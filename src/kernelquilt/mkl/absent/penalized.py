@@ -59,6 +59,7 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.combined_kernel import combined_product
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     ROUNDING,
@@ -90,7 +91,7 @@ def penalty_factor(
 
 @single_threaded_blas()
 def solve_penalized_absent_mkl(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     observed: Bools,
     *,
@@ -204,6 +205,9 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap of each MKL problem, which may take 200 SVM solves.
     outer_tol : float, default=1e-3
@@ -240,6 +244,10 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
         Whether every problem met `tol` and `outer_tol`.
     history_ : list of tuple of Step
         Objective and gap of each MKL problem, for each binary problem.
+    coef_ : list of M ndarrays of shape (n_problems, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -262,6 +270,7 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
         "lam": [Interval(Real, 0, np.inf, closed="left")],
         "tau0": [StrOptions({"observed", "ones"})],
     }
+    _takes_factors = True
     _change = "a relative decrease of the objective"
     _remedy = "raise max_iter or outer_tol"
 
@@ -273,6 +282,7 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
         tau0: str = "observed",
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         outer_tol: float = 1e-3,
         max_iter: int = 20,
@@ -286,6 +296,7 @@ class PenalizedAbsentMKLClassifier(OuterLoopClassifier):
         self.tau0 = tau0
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.outer_tol = outer_tol
         self.max_iter = max_iter

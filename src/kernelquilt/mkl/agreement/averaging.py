@@ -7,6 +7,7 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.solution import Solution
+from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import Prepared
 
@@ -48,6 +49,11 @@ def store_functions(model: Any, solutions: list[Solution]) -> None:
 
 def kernel_outputs(model: Any, rows: Any, needed: Bools) -> Iterator[Floats]:
     """Yield the outputs (n_rows, n_problems) of the needed views without their biases."""
+    if isinstance(model.input_, FactorInput):
+        factors = model.input_.factors(rows)
+        for m in np.flatnonzero(needed):
+            yield factors.factor(int(m)) @ model.coef_[m].T
+        return
     kernels = model.input_.kernels(rows, needed)
     for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
         yield kernel @ model.dual_coef_[:, m].T

@@ -48,7 +48,9 @@ from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
 from kernelquilt.mkl.agreement.averaging import (
     CONSTRAINTS,
@@ -135,8 +137,8 @@ class MHKSClassifier(BaseMKLClassifier):
     With one kernel this is MHKS, an l2-loss support vector machine with a bias that is not
     penalised. With several it is the baseline for `MultiKernelMHKSClassifier`, which makes their
     classifiers agree. A sample is scored by the views that it has. Linear kernels of views
-    (``kernels="linear"``) are never computed: the views themselves are used, which together with
-    `EmpiricalKernelMap` on landmarks serves many thousands of samples.
+    (``kernels="linear"``) are never computed: the views themselves are used. On the factors of a
+    `LowRankStack`, as from `EmpiricalKernelMap`, it serves many thousands of samples.
 
     Parameters
     ----------
@@ -171,7 +173,7 @@ class MHKSClassifier(BaseMKLClassifier):
     weights_ : ndarray of shape (M,), or (n_problems, M) if multi-class
         Share of each function in the score of a sample that has every view; 0 for kernels that no
         training sample has.
-    coef_ : list of M ndarrays of shape (n_problems, n_columns), only for linear kernels of views
+    coef_ : list of M ndarrays of shape (n_problems, n_columns), for linear kernels and factors
         Weight vectors.
     n_support_ : ndarray of shape (n_problems,)
         Number of samples with a coefficient.
@@ -205,6 +207,7 @@ class MHKSClassifier(BaseMKLClassifier):
     }
     _penalty = "c"
     _same_weights_for_all = False
+    _takes_factors = True
 
     def __init__(
         self,
@@ -264,6 +267,8 @@ class MHKSClassifier(BaseMKLClassifier):
         return np.empty((len(held.names), 0, 0)), held.observed
 
     def _extra(self, held: KernelInput, data: Samples, K: Numbers, weight: Floats) -> SpectrumStore:
+        if isinstance(K, Factors):
+            return SpectrumStore(K.blocks, held.observed, features=True)
         views = self._linear_views(data)
         if views is None:
             return SpectrumStore(K, held.observed)
@@ -285,7 +290,8 @@ class MHKSClassifier(BaseMKLClassifier):
             ]
 
     def _scores(self, rows: Any) -> Floats:
-        return mean_scores(self, rows, linear_outputs if hasattr(self, "coef_") else kernel_outputs)
+        columns = hasattr(self, "coef_") and not isinstance(self.input_, FactorInput)
+        return mean_scores(self, rows, linear_outputs if columns else kernel_outputs)
 
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
         failed = [solution for solution in solutions if not solution.converged]

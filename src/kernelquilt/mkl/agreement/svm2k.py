@@ -41,7 +41,9 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution
-from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.core.svm.factors import Factors
+from kernelquilt.data.low_rank import LowRankStack
+from kernelquilt.kernels.inputs import KernelInput, Samples, check_gram_memory
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
 from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Band
@@ -179,6 +181,7 @@ class SVM2KClassifier(ViewAverageClassifier):
     """
 
     _penalty = "C_a"
+    _takes_factors = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ViewAverageClassifier._parameter_constraints,
         "C_a": [Interval(Real, 0, np.inf, closed="neither")],
@@ -215,6 +218,8 @@ class SVM2KClassifier(ViewAverageClassifier):
         self.verbose = verbose
 
     def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
+        if isinstance(data, LowRankStack):  # of which the kernels are made
+            check_gram_memory(self, data, lambda M: self._arrays_beside(M) + M)
         held = super()._fit_input(data, weight)
         if len(held.names) > 2:
             raise ValueError(
@@ -224,8 +229,9 @@ class SVM2KClassifier(ViewAverageClassifier):
         return held
 
     def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
+        K = problem.K
         solution = solve_svm2k(
-            problem.K,
+            K.grams() if isinstance(K, Factors) else K,
             problem.y,
             observed=problem.observed,
             C_a=self.C_a * problem.C,

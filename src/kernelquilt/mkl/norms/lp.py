@@ -43,7 +43,8 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.factor_svm import svm_with_margins
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.alternating import alternate
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall
@@ -56,7 +57,7 @@ CLOSED_FORM_FROM = 1.5
 
 
 def solve_lp_mkl(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     *,
     p: float = 2.0,
@@ -110,7 +111,7 @@ def solve_lp_mkl(
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
     solver: WeightSolver[NormBall] = newton if p < CLOSED_FORM_FROM else alternate
     return solver(
-        WeightedSVM.with_margins(K, y, C, margins),
+        svm_with_margins(K, y, C, margins),
         NormBall(allowed, p),
         Options(tol, max_iter, Start(weights, dual_coef), on_step),
     )
@@ -134,6 +135,9 @@ class LpMKLClassifier(BaseMKLClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     max_iter : int, default=200
@@ -172,6 +176,10 @@ class LpMKLClassifier(BaseMKLClassifier):
         Whether every problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, for each problem.
+    coef_ : list of M ndarrays of shape (n_problems, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -193,6 +201,8 @@ class LpMKLClassifier(BaseMKLClassifier):
         "p": [Interval(Real, 1, np.inf, closed="left")],
     }
 
+    _takes_factors = True
+
     def __init__(
         self,
         C: float = 1.0,
@@ -200,6 +210,7 @@ class LpMKLClassifier(BaseMKLClassifier):
         p: float = 2.0,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 200,
         multi_class: str = "ovr",
@@ -213,6 +224,7 @@ class LpMKLClassifier(BaseMKLClassifier):
         self.p = p
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.multi_class = multi_class

@@ -41,7 +41,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.factor_svm import svm_with_margins
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Simplex
 from kernelquilt.core.weights.solver import WeightSolver
@@ -59,7 +60,7 @@ SOLVERS: dict[str, WeightSolver[Simplex]] = {
 
 
 def solve_simple_mkl(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     *,
     C: float | Floats = 1.0,
@@ -76,7 +77,7 @@ def solve_simple_mkl(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
+    K : ndarray of shape (M, n, n), or Factors
         Kernels, zero where absent.
     y : ndarray of shape (n,) or (L, n)
         Labels -1 and +1 of one problem, or of L problems that share the weights.
@@ -114,7 +115,7 @@ def solve_simple_mkl(
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {sorted(SOLVERS)}, got {solver!r}")
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
-    svm = WeightedSVM.with_margins(K, y, C, margins)
+    svm = svm_with_margins(K, y, C, margins)
     options = Options(tol, max_iter, Start(weights, dual_coef), on_step)
     return SOLVERS[solver](svm, Simplex(allowed), options)
 
@@ -134,6 +135,9 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     max_iter : int, default=200
@@ -183,6 +187,10 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         Whether every problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, for each problem.
+    coef_ : list of M ndarrays of shape (n_problems, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -204,12 +212,15 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         "solver": [StrOptions(set(SOLVERS))],
     }
 
+    _takes_factors = True
+
     def __init__(
         self,
         C: float = 1.0,
         *,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 200,
         solver: str = "newton",
@@ -223,6 +234,7 @@ class SimpleMKLClassifier(BaseMKLClassifier):
         self.C = C
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver

@@ -28,16 +28,19 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step, Work
+from kernelquilt.core.solution import Options, Solution, Start, Step, Work
+from kernelquilt.core.svm.factor_svm import svm_with_margins
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.smo import solve_svm
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE
+from kernelquilt.core.weights.solver import certified_at
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 
 
 @single_threaded_blas()
 def solve_uniform_mkl(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     *,
     C: float | Floats = 1.0,
@@ -72,6 +75,9 @@ def solve_uniform_mkl(
     margins = np.ones(len(y)) if margins is None else margins
     allowed = np.ones(len(K), dtype=np.bool_) if allowed is None else allowed
     weights = allowed / np.count_nonzero(allowed)
+    if isinstance(K, Factors):
+        svm_on_factors = svm_with_margins(K, y, C, margins)
+        return certified_at(svm_on_factors, weights, Options(tol, start=Start(dual_coef=dual_coef)))
     kkt_tol = INNER_SHARE * tol * float(margins.mean())
     U = np.broadcast_to(C, y.shape) / margins
     svm = solve_svm(K, y, margins, U, weights=weights, tol=kkt_tol, exact=True, dual_coef=dual_coef)
@@ -104,6 +110,9 @@ class UniformMKLClassifier(BaseMKLClassifier):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -133,6 +142,10 @@ class UniformMKLClassifier(BaseMKLClassifier):
         Whether every problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, for each problem.
+    coef_ : list of M ndarrays of shape (n_problems, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
@@ -148,12 +161,15 @@ class UniformMKLClassifier(BaseMKLClassifier):
     True
     """
 
+    _takes_factors = True
+
     def __init__(
         self,
         C: float = 1.0,
         *,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         multi_class: str = "ovr",
         class_weight: Any = None,
@@ -163,6 +179,7 @@ class UniformMKLClassifier(BaseMKLClassifier):
         self.C = C
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.multi_class = multi_class
         self.class_weight = class_weight

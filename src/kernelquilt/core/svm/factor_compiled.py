@@ -1,0 +1,179 @@
+"""The compiled loops of the SVM on factors: coordinate descent, and the duals at given scores.
+
+Like :mod:`kernelquilt.core.svm.compiled`, imported by the functions that need it.
+"""
+
+import numpy as np
+
+from kernelquilt.core.svm.compiled import compiled
+
+STAGE = 3  # passes in which descent has to halve the gap to be worth going on with
+MAX_ROOT_STEPS = 200
+
+
+@compiled
+def inner_product(row, u, zero):  # type: ignore[no-untyped-def]
+    """Return the inner product of two vectors in their own precision."""
+    total = zero
+    for k in range(u.shape[0]):
+        total += row[k] * u[k]
+    return total
+
+
+@compiled
+def add_multiple(u, row, step):  # type: ignore[no-untyped-def]
+    """Add a multiple of `row` to `u`."""
+    for k in range(u.shape[0]):
+        u[k] += step * row[k]
+
+
+@compiled
+def shuffle(order, count, state):  # type: ignore[no-untyped-def]
+    """Permute the first entries of `order` in place, and return the next state of the dice."""
+    for i in range(count - 1, 0, -1):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        j = np.int64(state % np.uint64(i + 1))
+        order[i], order[j] = order[j], order[i]
+    return state
+
+
+@compiled
+def epoch(  # type: ignore[no-untyped-def]
+    Z, observed, starts, kernels, weights, diag, s, lower, upper, order, count, b, u, terms, firm
+):
+    """Visit the first `count` samples of `order`, each to its best dual with the others held.
+
+    `terms` are bias, pull and the sum of the duals. Returns how many samples are left at the front
+    of `order`, the largest slope met, the gap that the samples had when they were visited, and the
+    sum of the duals.
+    """
+    bias, pull, total = terms
+    left = 0
+    largest = 0.0
+    gap = 0.0
+    zero = u[0] * 0
+    cell = u[:1].copy()
+    for position in range(count):
+        i = order[position]
+        row = Z[i]
+        score = 0.0
+        for a in range(kernels.shape[0]):
+            p = kernels[a]
+            if observed[i, p]:
+                part = slice(starts[p], starts[p + 1])
+                score += inner_product(row[part], u[part], zero)
+        slope = s[i] - score - bias - pull * total
+        if (b[i] >= upper[i] and slope > firm) or (b[i] <= lower[i] and slope < -firm):
+            continue
+        order[left], order[position] = i, order[left]
+        left += 1
+        gap += ((upper[i] if slope > 0.0 else lower[i]) - b[i]) * slope
+        new = min(max(b[i] + slope / (diag[i] + pull), lower[i]), upper[i])
+        step = new - b[i]
+        if step == 0.0:
+            continue
+        largest = max(largest, abs(slope))
+        b[i] = new
+        total += step
+        for a in range(kernels.shape[0]):
+            p = kernels[a]
+            if observed[i, p]:
+                part = slice(starts[p], starts[p + 1])
+                cell[0] = step * weights[p]
+                add_multiple(u[part], row[part], cell[0])
+    return left, largest, gap, total
+
+
+@compiled
+def descend(  # type: ignore[no-untyped-def]
+    Z, observed, starts, kernels, weights, diag, s, lower, upper, b, u, bias, pull, goal
+):
+    """Run coordinate descent until its relative gap seems to be `goal`, or it gets too slow.
+
+    Maximises ``s'b - b'Kb / 2`` over the box with ``sum(b) = 0``, in place, where K is the sum of
+    ``weights[p] Z_p Z_p'`` over `kernels`, and ``u[k] = weights[p] (Z'b)[k]``. The sum is brought
+    to zero by the method of multipliers: `bias` is the multiplier and `pull` the penalty. Samples
+    that are held firmly at a bound are left out, so that the gap is to be checked afterwards.
+
+    Returns the bias, the visits to samples in units of all of them, and whether it got too slow.
+    """
+    n = b.shape[0]
+    order = np.arange(n)
+    count = n
+    state = np.uint64(88172645463325252)
+    firm = np.inf
+    visits = 0
+    total = b.sum()
+    last_gap = np.inf
+    next_look = STAGE * n
+    slow = False
+    while True:
+        state = shuffle(order, count, state)
+        visits += count
+        count, largest, gap, total = epoch(
+            Z, observed, starts, kernels, weights, diag, s, lower, upper, order, count, b, u,
+            (bias, pull, total), firm,
+        )  # fmt: skip
+        firm = largest
+        bias += pull * total
+        value = 0.0
+        for a in range(kernels.shape[0]):
+            p = kernels[a]
+            part = u[starts[p] : starts[p + 1]]
+            value -= 0.5 * inner_product(part, part, 0.0) / weights[p]
+        for i in range(n):
+            value += s[i] * b[i]
+        if gap <= goal * (value + gap):
+            break
+        if visits >= next_look:
+            if gap > 0.5 * last_gap:
+                slow = True
+                break
+            last_gap = gap
+            next_look = visits + STAGE * n
+    return bias, visits / n, slow
+
+
+@compiled
+def balanced_duals(f, centre, slopes, lower, upper, bias, b):  # type: ignore[no-untyped-def]
+    """Set ``b = clip(centre + slopes (f - bias))`` with the bias that makes its sum vanish.
+
+    Returns this bias, found by Newton's method on the sum, which falls with it, between bounds.
+    """
+    n = f.shape[0]
+    low, high = -np.inf, np.inf
+    jump = 1.0
+    for _ in range(MAX_ROOT_STEPS):
+        total = 0.0
+        steepness = 0.0
+        size = 0.0
+        for i in range(n):
+            x = centre[i] + slopes[i] * (f[i] - bias)
+            if x >= upper[i]:
+                x = upper[i]
+            elif x <= lower[i]:
+                x = lower[i]
+            else:
+                steepness += slopes[i]
+            b[i] = x
+            total += x
+            size += abs(x)
+        if abs(total) <= 1e-15 * size:
+            break
+        if total > 0.0:
+            low = bias
+        else:
+            high = bias
+        new = bias + total / steepness if steepness > 0.0 else low
+        if not low < new < high:
+            if low > -np.inf and high < np.inf:
+                new = 0.5 * (low + high)
+            else:
+                new = bias + jump if total > 0.0 else bias - jump
+                jump *= 2.0
+        if new == bias:
+            break
+        bias = new
+    return bias

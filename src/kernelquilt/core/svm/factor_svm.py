@@ -1,0 +1,117 @@
+r"""An SVM on a weighted sum of kernels that are given as factors, ``K_p = Z_p Z_p'``.
+
+What :class:`~kernelquilt.core.svm.weighted_svm.WeightedSVM` is on Grams: the same problem, the same
+points, and for the solvers over kernel weights the same object. No array of n x n is made; the
+dual is solved by :mod:`kernelquilt.core.svm.factor_dual`, and :math:`q_p(b) = \|Z_p'b\|^2`.
+"""
+
+import numpy as np
+
+from kernelquilt._typing import Floats, Indices, Numbers
+from kernelquilt.core.solution import Work
+from kernelquilt.core.svm.factor_dual import FactorDual
+from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.smo import feasible_start, may_move, signed_bounds
+from kernelquilt.core.svm.weighted_svm import INNER_SHARE, WeightedSVM, response
+from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
+
+EXACT_ENTRIES = 2**22  # of the factors up to which every SVM is solved to rounding
+RESPONSE_ROWS = 2  # free samples that the curvature is computed from, in units of D
+RIDGE = 1e-10  # relative to the largest curvature
+
+
+class FactorSVM:
+    """SVM on ``sum_p d_p Z_p Z_p'`` with warm starts between weight vectors.
+
+    Parameters
+    ----------
+    factors : Factors
+        The kernels.
+    y : ndarray of shape (n,) or (L, n)
+        Labels -1 and +1 of one problem or of several that share the weights.
+    t : ndarray of shape (n,) or (L, n)
+        Margins asked of the samples.
+    U : ndarray of shape (n,) or (L, n)
+        Upper bounds of the duals.
+    """
+
+    def __init__(self, factors: Factors, y: Floats, t: Floats, U: Floats) -> None:
+        y, U = np.atleast_2d(y), np.atleast_2d(U)
+        self.factors = factors
+        self.s = y * t
+        self.lower, self.upper = signed_bounds(y, U)
+        self.diag = factors.diag
+        self.exact = factors.Z.size <= EXACT_ENTRIES
+        self.work = Work()
+
+    def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
+        """Solve for one weight vector, as `WeightedSVM.solve` does."""
+        b = np.zeros(self.s.shape)
+        if isinstance(start, SVMPoint):
+            b = start.b.copy()
+        elif start is not None:
+            for row, duals in enumerate(np.atleast_2d(start)):
+                b[row] = feasible_start(duals, self.lower[row], self.upper[row])
+        states = [
+            FactorDual(self.factors, weights, s, lower, upper, duals)
+            for s, lower, upper, duals in zip(self.s, self.lower, self.upper, b, strict=True)
+        ]
+        for state in states:
+            state.solve(INNER_SHARE * tol, exact=self.exact)
+        b = np.array([state.b for state in states])
+        v = self.factors.combine(b)
+        products = np.array([self.factors.products(each) for each in v])
+        steps = sum(state.n_steps for state in states)
+        passes = sum(state.n_passes for state in states) + len(states)
+        self.work += Work(1, steps, passes)
+        q = np.sum([self.factors.squared_norms(each) for each in v], axis=0)
+        linear = float(np.sum(self.s * b))
+        dual = linear - 0.5 * float(weights @ q)
+        gap = sum(state.gap for state in states)
+        intercept = np.array([state.bias for state in states])
+        return SVMPoint(weights, b, products, q, linear, intercept, dual, dual + gap)
+
+    def hessian(self, point: SVMPoint) -> Floats:
+        """Return the generalised Hessian of J at a point, shape (M, M)."""
+        total = np.zeros((len(self.factors), len(self.factors)))
+        for row, b in enumerate(point.b):
+            up, down = may_move(b, self.lower[row], self.upper[row])
+            free = np.flatnonzero(up & down)
+            if len(free) > 1:
+                total += self._response(point.weights, b, free, point.products[row])
+        return total
+
+    def _response(self, weights: Floats, b: Floats, free: Indices, products: Floats) -> Floats:
+        """Return the curvature that the free duals add when the weights move, (M, M).
+
+        Where there are more of them than columns, the system has the size of D. With the features
+        F of the free samples, centred because of the bias, the scores change by ``F G`` when the
+        weights do, and the curvature is ``G'G`` but for what F does not span.
+        """
+        scale = np.sqrt(self.factors.spread(weights))
+        D = np.count_nonzero(scale)
+        if len(free) <= D:
+            X = self.factors.Z[free] * scale
+            return response(X @ X.T, products[:, free].T)
+        F = self.factors.Z[free[:: max(1, len(free) // (RESPONSE_ROWS * D))]] * scale
+        F -= F.mean(axis=0)
+        A = F.T @ F
+        ridge = RIDGE * float(np.trace(A)) + np.finfo(np.float64).tiny
+        A[np.diag_indices(len(A))] += ridge
+        v = np.divide(self.factors.combine(b), scale, out=np.zeros(len(scale)), where=scale > 0)
+        G = np.zeros((len(scale), len(weights)))
+        for p, (begin, end) in enumerate(
+            zip(self.factors.starts[:-1], self.factors.starts[1:], strict=True)
+        ):
+            G[begin:end, p] = v[begin:end]
+        return np.asarray(G.T @ G - ridge * (G.T @ np.linalg.solve(A, G)))
+
+
+def svm_with_margins(
+    K: Numbers | Factors, y: Floats, C: float | Floats, margins: Floats | None = None
+) -> SVMAtWeights:
+    """Return the SVM on Grams (M, n, n) or factors with penalties C and margins, 1 by default."""
+    if not isinstance(K, Factors):
+        return WeightedSVM.with_margins(K, y, C, margins)
+    margins = np.ones(y.shape) if margins is None else margins
+    return FactorSVM(K, y, margins, np.broadcast_to(C, y.shape) / margins)

@@ -1,0 +1,73 @@
+"""Kernels as factors, ``K_p = Z_p Z_p'``: the array that solvers work on instead of Grams."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The factors of M kernels of the same n samples, side by side.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n, D), float32 or float64
+        C-contiguous, zero where absent.
+    starts : ndarray of shape (M + 1,), int
+        Kernel p has the columns from ``starts[p]`` to ``starts[p + 1]``.
+    observed : ndarray of shape (n, M), bool
+        True where a sample has a kernel.
+    """
+
+    Z: Numbers
+    starts: Indices
+    observed: Bools
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def grams(self) -> Numbers:
+        """Return the kernels themselves, (M, n, n), for methods that cannot do without."""
+        return np.array([Z @ Z.T for Z in self.blocks])
+
+    def spread(self, of_kernels: Floats) -> Floats:
+        """Repeat the values of the kernels (M,) for each of their columns, (D,)."""
+        return np.repeat(of_kernels, np.diff(self.starts))
+
+    @cached_property
+    def diag(self) -> Floats:
+        """The diagonals of the kernels, shape (M, n)."""
+        return np.array(
+            [np.einsum("ij,ij->i", Z, Z) for Z in self._split(self.Z)], dtype=np.float64
+        )
+
+    def combine(self, b: Floats) -> Floats:
+        """Return ``Z'b`` in float64, (D,) for duals (n,) and (L, D) for (L, n)."""
+        return np.asarray(b.astype(self.Z.dtype, copy=False) @ self.Z, dtype=np.float64)
+
+    def scores(self, v: Floats) -> Floats:
+        """Return ``Z v`` in float64, (n,)."""
+        return np.asarray(self.Z @ v.astype(self.Z.dtype, copy=False), dtype=np.float64)
+
+    def products(self, v: Floats) -> Floats:
+        """Return ``Z_p v_p`` for every kernel in float64, shape (M, n)."""
+        v = v.astype(self.Z.dtype, copy=False)
+        parts = zip(self._split(self.Z), self._split(v), strict=True)
+        return np.array([block @ part for block, part in parts], dtype=np.float64)
+
+    def squared_norms(self, v: Floats) -> Floats:
+        """Return ``|v_p|^2`` for every kernel, shape (M,), of a vector (D,)."""
+        return np.add.reduceat(np.square(v), self.starts[:-1])
+
+    @property
+    def blocks(self) -> list[Any]:
+        """The factors of the kernels, (n, r_p) each, not copied."""
+        return self._split(self.Z)
+
+    def _split(self, columns: Any) -> list[Any]:
+        """Return the parts of the kernels of an array whose last axis are the columns."""
+        return np.split(columns, self.starts[1:-1], axis=-1)

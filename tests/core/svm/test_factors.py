@@ -1,0 +1,92 @@
+"""The SVM on factors against the one on Grams and a conic solver."""
+
+import numpy as np
+import pytest
+
+from kernelquilt.core.svm import factor_dual
+from kernelquilt.core.svm.factor_dual import FactorDual
+from kernelquilt.core.svm.factor_svm import FactorSVM
+from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.smo import signed_bounds
+from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from problems import conic_svm, random_problem
+
+
+def as_factors(factors, observed, dtype=np.float64):
+    starts = np.cumsum([0, *(F.shape[1] for F in factors)])
+    return Factors(np.ascontiguousarray(np.hstack(factors), dtype=dtype), starts, observed)
+
+
+def with_duplicates(rng, factors, observed, y, t, U):
+    """Return the problem with some samples repeated and some that have nothing."""
+    rows = rng.integers(0, len(y), int(1.5 * len(y)))
+    rows[:2] = 0, 1
+    factors, observed = [F[rows] for F in factors], observed[rows].copy()
+    gone = np.flatnonzero(rng.random(len(rows)) < 0.1)
+    observed[gone] = False
+    for F in factors:
+        F[gone] = 0.0
+    return factors, observed, y[rows], t[rows], U[rows]
+
+
+def problem_of(seed):
+    rng = np.random.default_rng(seed)
+    _, factors, observed, y, t, U = random_problem(rng)
+    if seed % 2:
+        factors, observed, y, t, U = with_duplicates(rng, factors, observed, y, t, U)
+    weights = rng.random(len(factors))
+    if len(weights) > 2:
+        weights[0] = 0.0
+    return factors, observed, y, t, U, weights / weights.sum()
+
+
+@pytest.fixture
+def by_stages(monkeypatch):
+    """Make coordinate descent and Newton's method do the work that SMO does for few samples."""
+    monkeypatch.setattr(factor_dual, "SMALL", 4)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_gap_and_value_are_those_of_grams(seed):
+    factors, observed, y, t, U, weights = problem_of(seed)
+    K = np.array([F @ F.T for F in factors])
+    gram = WeightedSVM(K, y, t, U).solve(weights, None, 1e-8)
+    point = FactorSVM(as_factors(factors, observed), y, t, U).solve(weights, None, 1e-8)
+    scale = max(gram.primal, 1e-12)
+    assert abs(point.b.sum()) <= 1e-12 * max(np.abs(point.b).sum(), 1.0)
+    assert (np.abs(point.b[0]) <= U * (1 + 1e-12)).all()
+    assert (point.b[0] * y >= -1e-15).all()
+    assert -1e-12 * scale <= point.primal - point.dual <= 1e-9 * scale
+    np.testing.assert_allclose(point.dual, gram.dual, atol=1e-8 * scale)
+    # that of a kernel without weight need not be unique
+    used = weights > 0
+    np.testing.assert_allclose(point.q[used], gram.q[used], atol=1e-5 * max(gram.q.max(), 1e-12))
+    expected = K @ point.b[0]
+    np.testing.assert_allclose(point.products[0], expected, atol=1e-9 * (1 + expected.max()))
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_stages_for_many_samples_on_few(seed, dtype, by_stages):
+    factors, observed, y, t, U, weights = problem_of(seed)
+    X = np.hstack([np.sqrt(d) * F for d, F in zip(weights, factors, strict=True)])
+    expected = conic_svm(X, y, t, U)
+    state = FactorDual(
+        as_factors(factors, observed, dtype), weights, y * t, *signed_bounds(y, U), np.zeros(len(y))
+    )
+    state.solve(1e-4)
+    assert state.relative_gap <= 1e-4
+    np.testing.assert_allclose(state.dual, expected, rtol=2e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_second_derivatives(seed):
+    factors, observed, y, t, U, weights = problem_of(2 * seed)
+    if (weights == 0).any():
+        weights = np.full(len(weights), 1 / len(weights))
+    K = np.array([F @ F.T for F in factors])
+    one = WeightedSVM(K, y, t, U)
+    other = FactorSVM(as_factors(factors, observed), y, t, U)
+    expected = one.hessian(one.solve(weights, None, 1e-8))
+    found = other.hessian(other.solve(weights, None, 1e-8))
+    np.testing.assert_allclose(found, expected, atol=1e-5 * max(np.abs(expected).max(), 1e-9))
