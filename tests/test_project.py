@@ -30,7 +30,7 @@ MODULES = sorted(info.name for info in pkgutil.walk_packages(kq.__path__, "kerne
 LAYERS = [
     ["cli"],
     ["experiments"],
-    ["inspection"],
+    ["inspection", "persistence"],
     ["quilt"],
     ["mkl", "completion", "datasets", "bounds"],
     ["kernels", "metrics"],

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kernelquilt import kernels as kernels
     from kernelquilt import metrics as metrics
     from kernelquilt import mkl as mkl
+    from kernelquilt import persistence as persistence
     from kernelquilt import quilt as quilt
     from kernelquilt.completion import TransferFill as TransferFill
     from kernelquilt.completion import WishartCompletion as WishartCompletion
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from kernelquilt.mkl import SimpleMKLClassifier as SimpleMKLClassifier
     from kernelquilt.mkl import SimpleMKLRegressor as SimpleMKLRegressor
     from kernelquilt.mkl import mkl_path as mkl_path
+    from kernelquilt.persistence import load as load
+    from kernelquilt.persistence import save as save
+    from kernelquilt.persistence import show_versions as show_versions
     from kernelquilt.quilt import LateFusionClassifier as LateFusionClassifier
     from kernelquilt.quilt import LateFusionRegressor as LateFusionRegressor
     from kernelquilt.quilt import QuiltClassifier as QuiltClassifier
@@ -53,6 +57,7 @@ _NAMES = {
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
     "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier LpMKLRegressor MKLSearchCV "
     "ObservedFractionMKLClassifier SimpleMKLClassifier SimpleMKLRegressor mkl_path",
+    "persistence": "load save show_versions",
     "quilt": "LateFusionClassifier LateFusionRegressor QuiltClassifier QuiltRegressor "
     "QuiltSurvival",
 }
@@ -66,6 +71,7 @@ _PACKAGES = (
     "kernels",
     "metrics",
     "mkl",
+    "persistence",
     "quilt",
 )
 __all__ = ["__version__", *_HOMES, *_PACKAGES]

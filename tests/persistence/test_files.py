@@ -1,0 +1,239 @@
+"""Every estimator through a file and back."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.base import is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+import kernelquilt as kq
+from discovery import estimators, held_to, instances, predictors, transformers
+from inputs import VIEWS
+
+skops = pytest.importorskip("skops.io")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+
+def samples(n=30):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    X = rng.standard_normal((n, 8)) + 0.8 * y[:, None]
+    for columns in VIEWS.values():
+        X[np.ix_(rng.random(n) < 0.15, columns)] = np.nan
+    X[:2] = rng.standard_normal((2, 8))
+    return kq.as_views(X, VIEWS), y
+
+
+def said(model, data):
+    methods = ("decision_function", "predict_proba", "predict", "transform")
+    calls = [getattr(model, name, None) for name in methods]
+    found = [call(data) for call in calls if callable(call)]
+    return [np.asarray(each.gram()) if isinstance(each, kq.KernelStack) else each for each in found]
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        if isinstance(one, kq.MultiView):
+            for name in one.names:
+                np.testing.assert_array_equal(one[name], other[name])
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+def through_a_file(model, path):
+    saved = kq.save(model, path)
+    assert saved.n_bytes == path.stat().st_size
+    assert saved.foreign == ()
+    assert type(model).__name__ in str(saved)
+    return kq.load(path)
+
+
+@pytest.mark.parametrize(
+    "predictor", instances(held_to(predictors(), "more than two views")), ids=repr
+)
+def test_predictors(predictor, tmp_path):
+    data, y = samples()
+    model = predictor.fit(data, y + 0.5 if is_regressor(predictor) else y)
+    assert_same(said(through_a_file(model, tmp_path / "model.kq"), data), said(model, data))
+
+
+@pytest.mark.parametrize("completer", instances(transformers("completion")), ids=repr)
+def test_completers(completer, tmp_path):
+    data, _ = samples()
+    stack = kq.ViewKernels().fit_transform(data)
+    if isinstance(completer, kq.completion.AuxiliaryEMCompletion):
+        stack = kq.KernelStack(
+            np.concatenate([stack.gram(), np.eye(len(stack))[None]]),
+            observed=np.column_stack([stack.observed, np.ones(len(stack), dtype=bool)]),
+        )
+    model = completer.fit(stack)
+    rows = stack[:5]
+    assert_same(said(through_a_file(model, tmp_path / "model.kq"), rows), said(model, rows))
+
+
+OTHERS = [
+    each for each in transformers() if each not in transformers("completion") + predictors()
+]
+
+
+@pytest.mark.parametrize("transformer", instances(OTHERS), ids=repr)
+def test_transformers(transformer, tmp_path):
+    data, y = samples()
+    if not transformer.__sklearn_tags__().input_tags.two_d_array:
+        data = kq.ViewKernels().fit_transform(data)
+    model = transformer.fit(data, y)
+    assert_same(said(through_a_file(model, tmp_path / "model.kq"), data), said(model, data))
+
+
+def test_nothing_public_is_left_out():
+    tried = {*held_to(predictors(), "more than two views"), *transformers("completion"), *OTHERS}
+    searches = {kq.MKLSearchCV, kq.completion.CompletionSearchCV}
+    assert set(estimators()) - tried == {kq.mkl.SVM2KClassifier, *searches}
+
+
+def test_searches_and_methods_for_two_views(tmp_path):
+    data, y = samples()
+    path = tmp_path / "model.kq"
+    search = kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"C": [0.1, 1.0]}, cv=2).fit(data, y)
+    assert_same(said(through_a_file(search, path), data), said(search, data))
+    two = kq.MultiView({name: data[name] for name in "ab"})
+    model = kq.mkl.SVM2KClassifier().fit(two, y)
+    assert_same(said(through_a_file(model, path), two), said(model, two))
+    stack = kq.ViewKernels().fit_transform(data)
+    grid = {"eps": [0.1, 1.0]}
+    completer = kq.completion.CompletionSearchCV(kq.TransferFill(), grid).fit(stack)
+    assert_same(said(through_a_file(completer, path), stack), said(completer, stack))
+
+
+def test_a_pipeline_predicts_the_same_in_a_fresh_process(tmp_path):
+    data, y = samples()
+    model = make_pipeline(kq.ViewKernels(), kq.TransferFill(), kq.SimpleMKLClassifier())
+    model.fit(data, y)
+    kq.save(model, tmp_path / "model.kq")
+    X = np.hstack([data[name] for name in data.names])
+    np.save(tmp_path / "X.npy", X)
+    code = (
+        "import numpy as np, kernelquilt as kq\n"
+        f"X = kq.as_views(np.load('X.npy'), {VIEWS})\n"
+        "np.save('scores.npy', kq.load('model.kq').decision_function(X))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=300)
+    np.testing.assert_array_equal(np.load(tmp_path / "scores.npy"), model.decision_function(data))
+
+
+@pytest.fixture
+def fitted():
+    data, y = samples()
+    return kq.SimpleMKLClassifier().fit(data, y)
+
+
+def test_a_model_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        kq.save(kq.SimpleMKLClassifier(), tmp_path / "model.kq")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_saved_leaves_the_file_as_it_was(tmp_path, fitted):
+    path = tmp_path / "model.kq"
+    kq.save(fitted, path)
+    before = path.read_bytes()
+    fitted.kernels = (each for each in ())
+    with pytest.raises(ValueError, match="cannot be saved"):
+        kq.save(fitted, path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def with_stamp(path, **changes):
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    stamp = json.loads(entries["kernelquilt.json"])
+    entries["kernelquilt.json"] = json.dumps({**stamp, **changes})
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize("changes", [{"kernelquilt": "9.9.1"}, {"format": 99}])
+def test_a_file_of_another_version_says_which(tmp_path, fitted, changes):
+    path = tmp_path / "model.kq"
+    kq.save(fitted, path)
+    with_stamp(path, **changes)
+    with pytest.raises(ValueError, match=f"was written by kernelquilt .*, this is {kq.__version__}"):
+        kq.load(path)
+
+
+def test_patches_of_a_version_exchange_files(tmp_path, fitted):
+    path = tmp_path / "model.kq"
+    kq.save(fitted, path)
+    with_stamp(path, kernelquilt=".".join([*kq.__version__.split(".")[:2], "77"]))
+    assert isinstance(kq.load(path), kq.SimpleMKLClassifier)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and so on", b"no archive at all"])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "model.kq"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"'model.kq' was not written by kq.save"):
+        kq.load(path)
+
+
+def test_archives_of_skops_alone_are_refused(tmp_path, fitted):
+    skops.dump(fitted, tmp_path / "model.skops")
+    with pytest.raises(ValueError, match=r"was not written by kq.save"):
+        kq.load(tmp_path / "model.skops")
+
+
+def squares(A, B):
+    return (A @ B.T) ** 2
+
+
+def test_functions_of_others_have_to_be_named(tmp_path):
+    data, y = samples()
+    model = kq.SimpleMKLClassifier(kernels=squares).fit(data, y)
+    saved = kq.save(model, tmp_path / "model.kq")
+    (name,) = saved.foreign
+    assert name.endswith("squares")
+    assert "needs trusted=" in str(saved)
+    with pytest.raises(ValueError, match="squares.* load it with trusted="):
+        kq.load(saved.path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os.system",
+        "kernelquilt.core.blas.ThreadpoolController",
+        "kernelquilt.persistence.files.save",
+        "kernelquilt.cli.__main__.main",
+        "kernelquilt.no_such_module.Thing",
+        "kernelquiltish.Thing",
+    ],
+)
+def test_only_classes_that_the_package_defines_are_its_own(name):
+    from kernelquilt.persistence.files import _is_ours
+
+    assert not _is_ours(name)
+    assert _is_ours("kernelquilt.data.stack.KernelStack")
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch, tmp_path, fitted):
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(ImportError, match=r"kernelquilt\[persist\]"):
+        kq.save(fitted, tmp_path / "model.kq")
+
+
+def test_versions_name_every_dependency(capsys):
+    kq.show_versions()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"kernelquilt: {kq.__version__}"
+    names = {line.partition(":")[0] for line in lines}
+    assert {"python", "system", "numpy", "scikit-learn", "numba"} <= names
