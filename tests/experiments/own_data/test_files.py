@@ -185,7 +185,7 @@ class TestTables:
             ({"a_0": np.inf}, {"label": "kind"}, "view 'X' has 40 infinite values"),
             ({"kind": "ill"}, {"label": "kind"}, "only the class 'ill'; two are needed"),
             ({"kind": None}, {"label": "kind"}, "no sample with a label"),
-            ({"kind": 0.5}, {"label": "kind"}, "such as 0.5, not classes; cut them"),
+            ({"kind": 0.5}, {"label": "kind"}, "are 0.5: nothing to learn"),
         ],
     )
     def test_wrong(self, tmp_path, change, options, message):
