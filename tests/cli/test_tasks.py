@@ -173,8 +173,8 @@ def test_what_does_not_go_together_is_told(table, arguments, message):
 def test_bad_numbers(tmp_path):
     path = tmp_path / "plain.csv"
     path.write_text("a,b\n" + "\n".join(f"{k},x{k}" for k in range(9)))
-    with pytest.raises(DataFileError, match="9 of 9 labels of .* are no numbers"):
+    with pytest.raises(DataFileError, match=r"9 of 9 labels of .* are no numbers"):
         read_data(path, label="b", task="regression")
     path.write_text("a,b\n" + "\n".join(f"{k},1.5" for k in range(9)))
-    with pytest.raises(DataFileError, match="all labels of .* are 1"):
+    with pytest.raises(DataFileError, match=r"all labels of .* are 1"):
         read_data(path, label="b")
