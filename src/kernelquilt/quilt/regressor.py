@@ -3,29 +3,18 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Floats
-from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
-from kernelquilt.data.validation import check_alignment
-from kernelquilt.kernels.inputs import (
-    check_samples,
-    input_tags,
-    naming_indefinite,
-    prepare_samples,
-)
+from kernelquilt.kernels.inputs import Samples
 from kernelquilt.quilt.experts import check_experts, fit_experts
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
 from kernelquilt.quilt.members import cross_fitted, member_names, member_weights
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.ridge_regressor import BaseRidgeRegressor, determination
 from kernelquilt.quilt.stacking import solve_linear_members, solve_linear_stacking
-from kernelquilt.quilt.view_ridge import LEAST_SAMPLES
 
 
-class QuiltRegressor(RegressorMixin, BaseEstimator):
+class QuiltRegressor(BaseRidgeRegressor):
     """The regressor to start with when views are absent: tuned by itself.
 
     `QuiltClassifier` with the squared loss throughout: kernel ridge regressions on completed
@@ -125,90 +114,26 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "QuiltRegressor":
-        """Fit the regressor.
+    def _check_before(self, data: Samples) -> None:
+        check_experts(self.experts, data, classify=False)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
-            Training samples. Absent views are rows of NaN, or not observed in the container.
-        y : array-like of shape (n,), or (n, n_targets)
-            Targets.
-        sample_weight : array-like of shape (n,), default=None
-            Weight of each sample in losses and means, of which only ratios count, as in
-            `QuiltClassifier`.
+    def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
+        fitted, part = fit_to_samples(self, data, targets)
+        loo = fitted.quilt.early_loo, fitted.quilt.late_loo
+        early, late = (
+            solve_linear_stacking(scores, part.Y, sample_weight=part.weight) for scores in loo
+        )
+        store_attributes(self, fitted, early, late)
+        self.experts_ = fit_experts(self, fitted, data, part, classify=False)
+        outputs = self._outputs(loo, [expert.out_of_sample for expert in self.experts_])
+        if self.cross_fit:
+            rows = fitted.samples
+            outputs = cross_fitted(self, data[rows], y[rows], part, outputs)
+        self._join(outputs, part)
 
-        Returns
-        -------
-        self : QuiltRegressor
-        """
-        self._validate_params()
-        with unchanged_on_error(self), single_threaded_blas():
-            data = check_samples(self, X)
-            check_experts(self.experts, data, classify=False)
-            y, weight = check_targets(self, data, y, sample_weight, as_numbers, several=True)
-            copies = weights_of_seen(weight, data.observed)
-            if np.count_nonzero(copies) < LEAST_SAMPLES:
-                raise ValueError(
-                    f"{type(self).__name__} needs at least {LEAST_SAMPLES} samples with a view and "
-                    f"positive weight, got n_samples={np.count_nonzero(copies)}"
-                )
-            copies = copies / copies.max()
-            Y, self.mean_, self.scale_ = _standardised(y, copies)
-            targets = Targets.of(Y.reshape(len(y), -1), np.zeros(len(y), np.intp), copies)
-            data = prepare_samples(self, data, targets.copies)
-            with naming_indefinite(self, data):
-                fitted, part = fit_to_samples(self, data, targets)
-            loo = fitted.quilt.early_loo, fitted.quilt.late_loo
-            early, late = (
-                solve_linear_stacking(scores, part.Y, sample_weight=part.weight) for scores in loo
-            )
-            store_attributes(self, fitted, early, late)
-            self.experts_ = fit_experts(self, fitted, data, part, classify=False)
-            outputs = self._outputs(loo, [expert.out_of_sample for expert in self.experts_])
-            if self.cross_fit:
-                rows = fitted.samples
-                outputs = cross_fitted(self, data[rows], y[rows], part, outputs)
-            self._join(outputs, part)
-        return self
-
-    def predict(self, X: Any) -> Floats:
-        """Return the predictions for samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
-            Samples in the form of the training samples, as in `QuiltClassifier`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,), or (n_rows, n_targets)
-        """
-        check_is_fitted(self, "quilt_")
-        rows = self.input_.rows(self, X)
-        with single_threaded_blas():
-            parts = self.input_.parts(rows, self._fitted.entries_per_row)
-            found = np.concatenate([self._predict_part(part) for part in parts])
-        return self.mean_ + self.scale_ * (found if np.ndim(self.mean_) else found[:, 0])
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R^2 of predictions.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
-            As in `predict`.
-        y : array-like of shape (n_rows,), or (n_rows, n_targets)
-            True targets; refused if their index has the samples of X in another order.
-        sample_weight : array-like of shape (n_rows,), optional
-
-        Returns
-        -------
-        score : float
-            Share of the variance of the targets that is explained.
-        """
-        check_alignment(X, y, "y")
-        return float(super().score(X, y, sample_weight))
+    @property
+    def _entries_per_row(self) -> int:
+        return self._fitted.entries_per_row
 
     def _join(self, outputs: Floats, part: Targets) -> None:
         """Learn the weights of the members from their out-of-sample predictions (K, n, c)."""
@@ -220,7 +145,7 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         )
         together = np.tensordot(self.member_weights_, outputs, axes=1)
         self.member_scores_ = {
-            name: _determination(part.Y, each, part.weight)
+            name: determination(part.Y, each, part.weight)
             for name, each in zip([*self.member_names_, "all"], [*outputs, together], strict=True)
         }
         self.loo_score_ = self.member_scores_["all"]
@@ -238,28 +163,3 @@ class QuiltRegressor(RegressorMixin, BaseEstimator):
         stackings = self.early_stacking_, self.late_stacking_
         kernels = [stacking.combine(each) for stacking, each in zip(stackings, scores, strict=True)]
         return np.array([*kernels, *others])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = input_tags(self, super().__sklearn_tags__())
-        tags.target_tags.multi_output = True
-        return tags
-
-
-def _standardised(y: Floats, weight: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return targets with mean 0 and variance 1, what was subtracted and what divided by."""
-    # a power of two changes no digit, and squares of what is left neither overflow nor vanish
-    unit = np.ldexp(1.0, np.frexp(np.abs(y).max(axis=0))[1] - 1)
-    values = y / unit
-    mean = np.average(values, axis=0, weights=weight)
-    spread = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weight))
-    spread = np.where(spread <= 1e-12 * np.abs(mean), 1.0, spread)
-    return (values - mean) / spread, unit * mean, unit * spread
-
-
-def _determination(y: Floats, found: Floats, weight: Floats) -> float:
-    """Return the mean of the weighted coefficients of determination of predictions (n, c)."""
-    residual = weight @ np.square(y - found)
-    total = weight @ np.square(y - np.average(y, axis=0, weights=weight))
-    return float(
-        np.mean(np.where(total > 0, 1.0 - residual / np.where(total > 0, total, 1.0), 0.0))
-    )

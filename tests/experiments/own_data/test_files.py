@@ -374,7 +374,7 @@ class TestComparisonStudy:
         assert any("quilt left out" in note for note in study.notes)
 
     def test_wrong(self):
-        with pytest.raises(ProtocolError, match=r"no method of classification 'quit'; did you mean 'quilt'"):
+        with pytest.raises(ProtocolError, match=r"'quit'; did you mean 'quilt'"):
             self.study(methods=["quit"])
         a, b, _ = make_data()
         rare = UserData("mine", kq.MultiView({"a": a, "b": b}), np.arange(40) // 36)
