@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import kernelquilt as kq
+from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.smo import MAX_ITER, BoxDual
 from kernelquilt.core.weights.inner import diagonals
@@ -196,7 +197,7 @@ if __name__ == "__main__":
     parser.add_argument("--data-dir", default=os.environ.get("KERNELQUILT_DATA"))
     parser.add_argument("--splits", type=int, default=10)
     arguments = parser.parse_args()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), single_threaded_blas():
         warnings.simplefilter("ignore", UserWarning)
         for section in arguments.sections or SECTIONS:
             print(f"{section}: {SECTIONS[section].__doc__}")

@@ -9,6 +9,8 @@ from kernelquilt.cli._common import add_options, split_names
 from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.own_data.files import UserData, read_data
 
+TASKS = ("classification", "regression", "survival")
+
 data_options = add_options(
     click.argument("data", type=click.Path(path_type=Path)),
     click.option(
@@ -24,10 +26,24 @@ data_options = add_options(
         "'.' of a name is its view.",
     ),
     click.option("--index", metavar="COL", help="Column with the names of the samples."),
+    click.option(
+        "--task",
+        type=click.Choice(TASKS),
+        help="What the labels are: classes, numbers, or events. By default numbers that are not "
+        "whole are a regression, and --time means survival.",
+    ),
+    click.option("--time", metavar="COL", help="Column of the times, if labels are events."),
 )
 
 
-def load(path: Path, label: str | None, views: Sequence[str], index: str | None) -> UserData:
+def load(
+    path: Path,
+    label: str | None,
+    views: Sequence[str],
+    index: str | None,
+    task: str | None = None,
+    time: str | None = None,
+) -> UserData:
     """Read a data file as the options of the command line say."""
     patterns: dict[str, list[str]] = {}
     for text in views:
@@ -37,4 +53,4 @@ def load(path: Path, label: str | None, views: Sequence[str], index: str | None)
                 f"--view {text!r} is not NAME=PATTERN,...; for example --view 'rna=rna_*'"
             )
         patterns.setdefault(name, []).extend(split_names(columns) or [])
-    return read_data(path, label=label, views=patterns or None, index=index)
+    return read_data(path, label=label, views=patterns or None, index=index, time=time, task=task)

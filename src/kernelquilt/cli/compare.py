@@ -12,10 +12,10 @@ from kernelquilt.cli._running import RunOptions, run_and_show, run_options
 from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.own_data.compare import (
     DEFAULT_METHODS,
-    METRICS,
     comparable,
     comparison_study,
 )
+from kernelquilt.experiments.study.measures import METRICS
 from kernelquilt.experiments.study.sources import UserSource
 
 MECHANISMS = ("mcar", "balanced", "per_sample", "block", "mnar")
@@ -32,6 +32,8 @@ def _numbers(context: Any, parameter: Any, values: tuple[float, ...]) -> tuple[f
     epilog=epilog(
         "kq compare patients.csv --label diagnosis",
         "kq compare omics.h5mu --label type --metric balanced_accuracy --jobs 4",
+        "kq compare towns.csv --label crime_rate --task regression --metric mae",
+        "kq compare trial.csv --label died --time months",
         "kq compare omics.npz --methods 'quilt,late fusion,HGB' --ratio 0.2 --ratio 0.5",
         "kq compare omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
     )
@@ -40,7 +42,8 @@ def _numbers(context: Any, parameter: Any, values: tuple[float, ...]) -> tuple[f
 @click.option(
     "--methods",
     metavar="NAME,...",
-    help=f"What to compare, see kq methods.  [default: {', '.join(DEFAULT_METHODS)}]",
+    help="What to compare, see kq methods.  [default for classes: "
+    f"{', '.join(DEFAULT_METHODS['classification'])}]",
 )
 @click.option(
     "--ratio",
@@ -65,7 +68,12 @@ def _numbers(context: Any, parameter: Any, values: tuple[float, ...]) -> tuple[f
     show_default=True,
     help="Random splits into training and test samples.",
 )
-@click.option("--metric", type=click.Choice(METRICS), default=METRICS[0], show_default=True)
+@click.option(
+    "--metric",
+    type=click.Choice([name for names in METRICS.values() for name in names]),
+    help="What to compare by, and to tune parameters by.  [default: "
+    f"{', '.join(names[0] for names in METRICS.values())}, by task]",
+)
 @click.option(
     "--store",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -79,11 +87,13 @@ def compare(
     label: str | None,
     views: tuple[str, ...],
     index: str | None,
+    task: str | None,
+    time: str | None,
     methods: str | None,
     ratios: tuple[float, ...],
     mechanism: str,
     repetitions: int,
-    metric: str,
+    metric: str | None,
     **run: Any,
 ) -> None:
     """Compare methods on DATA.
@@ -94,7 +104,7 @@ def compare(
     """
     options = RunOptions(**run)
     check_directory(options.output)
-    user_data = comparable(load(data, label, views, index), seed=options.seed)
+    user_data = comparable(load(data, label, views, index, task, time), seed=options.seed)
     study = comparison_study(
         user_data,
         methods=split_names(methods),

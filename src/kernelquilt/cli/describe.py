@@ -29,6 +29,7 @@ SHOWN_PATTERNS = 10
         "kq describe omics.csv --label type --view 'rna=rna_*' --view 'clinic=age,stage'",
         "kq describe omics.h5mu --label type --figure patterns.png",
         "kq describe folder_of_tables --label type --index patient",
+        "kq describe trial.csv --label died --time months",
         "kq describe patients.npz --json",
     )
 )
@@ -44,6 +45,8 @@ def describe(
     label: str | None,
     views: tuple[str, ...],
     index: str | None,
+    task: str | None,
+    time: str | None,
     figure: Path | None,
     as_json: bool,
 ) -> None:
@@ -56,7 +59,7 @@ def describe(
     if figure is not None:
         check_png(figure)
         import matplotlib.figure  # noqa: F401
-    user_data = load(data, label, views, index)
+    user_data = load(data, label, views, index, task, time)
     description = describe_data(user_data)
     if figure is not None:
         title = (
@@ -89,6 +92,9 @@ def _parts(description: Description) -> Iterator[Any]:
     if description.classes is not None:
         sizes = ", ".join(f"{name} {count}" for name, count in description.classes.items())
         yield f"\nSamples by class: {sizes}"
+    elif description.targets is not None:
+        sizes = ", ".join(f"{name} {value:g}" for name, value in description.targets.items())
+        yield f"\nTargets of the {description.task}: {sizes}"
     else:
         yield "\nNo labels: name their column with --label."
     for title, lines in (

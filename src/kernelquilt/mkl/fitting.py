@@ -17,7 +17,8 @@ LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 
 def solver_options(model: Any, start: Start, number: int = 0, n_problems: int = 1) -> Options:
     """Return what a model asks of the solver of one of its problems."""
-    return Options(model.tol, solve_cap(model), start, _reporter(model, number, n_problems))
+    name = f" {number + 1}/{n_problems}" if n_problems > 1 else ""
+    return Options(model.tol, solve_cap(model), start, progress_reporter(model, name))
 
 
 def solve_cap(model: Any) -> int:
@@ -26,10 +27,11 @@ def solve_cap(model: Any) -> int:
     return int(model.get_params(deep=False).get("max_iter", sys.maxsize))
 
 
-def _reporter(model: Any, number: int, n_problems: int) -> Callable[[Step], None] | None:
+def progress_reporter(model: Any, what: str = "") -> Callable[[Step], None] | None:
+    """Return what prints the steps of a solver if the model is verbose; `what` names a part."""
     if not model.verbose:
         return None
-    name = type(model).__name__ + (f" {number + 1}/{n_problems}" if n_problems > 1 else "")
+    name = type(model).__name__ + what
 
     def report(step: Step) -> None:
         relative = step.gap / max(abs(step.objective), TINY)

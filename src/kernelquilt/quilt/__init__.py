@@ -3,6 +3,7 @@
 from kernelquilt.quilt.classifier import QuiltClassifier
 from kernelquilt.quilt.late_fusion import LateFusionClassifier, LateFusionRegressor
 from kernelquilt.quilt.lp_ridge import LpMKLRidgeClassifier, solve_lp_mkl_ridge
+from kernelquilt.quilt.lp_ridge_regressor import LpMKLRidgeRegressor
 from kernelquilt.quilt.regressor import QuiltRegressor
 from kernelquilt.quilt.survival.quilt import QuiltSurvival
 
@@ -10,6 +11,7 @@ __all__ = [
     "LateFusionClassifier",
     "LateFusionRegressor",
     "LpMKLRidgeClassifier",
+    "LpMKLRidgeRegressor",
     "QuiltClassifier",
     "QuiltRegressor",
     "QuiltSurvival",

@@ -19,9 +19,9 @@ from kernelquilt.experiments import methods as known_methods
 from kernelquilt.experiments.methods import METHODS, ImpossibleError, Method, Tuning
 from kernelquilt.experiments.methods import _recipes as recipes
 from kernelquilt.experiments.methods.completers import COMPLETERS
-from kernelquilt.experiments.running.evaluate import calibration_error, measures
 from kernelquilt.experiments.running.runner import count_open, run_study
 from kernelquilt.experiments.running.store import Row, Store, StoreError
+from kernelquilt.experiments.study.measures import calibration_error, class_measures
 from kernelquilt.experiments.study.protocol import (
     PROTOCOLS,
     DataSet,
@@ -523,13 +523,13 @@ class TestStore:
 
 def test_measures_on_a_table_done_by_hand():
     y, labels = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])
-    found = measures(y, labels, np.array([0.1, 0.2, 0.7, 0.6]), np.array([0, 1]))
+    found = class_measures(y, labels, np.array([0.1, 0.2, 0.7, 0.6]), np.array([0, 1]))
     assert found["accuracy"] == 3 / 4
     assert found["balanced_accuracy"] == pytest.approx((2 / 3 + 1) / 2)
     assert found["f1"] == pytest.approx(2 / 3)
     assert found["mcc"] == pytest.approx(1 / np.sqrt(3))
     assert found["auc"] == pytest.approx(2 / 3)
-    three = measures(np.array([0, 1, 2]), np.array([0, 1, 1]), None, np.array([0, 1, 2]))
+    three = class_measures(np.array([0, 1, 2]), np.array([0, 1, 1]), None, np.array([0, 1, 2]))
     assert three["f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)
     assert "auc" not in three
 

@@ -1,6 +1,14 @@
 """The methods of the comparisons, by name."""
 
-from kernelquilt.experiments.methods import absent, adaptive, agreement, baselines, matrix_norm
+from kernelquilt.experiments.methods import (
+    absent,
+    adaptive,
+    agreement,
+    baselines,
+    matrix_norm,
+    regression,
+    survival,
+)
 from kernelquilt.experiments.methods._recipes import Fitted, ImpossibleError, Method, Tuning
 
 METHODS: dict[str, Method] = {
@@ -11,4 +19,10 @@ METHODS: dict[str, Method] = {
     **matrix_norm.METHODS,
 }
 
-__all__ = ["METHODS", "Fitted", "ImpossibleError", "Method", "Tuning"]
+METHODS_OF: dict[str, dict[str, Method]] = {
+    "classification": METHODS,
+    "regression": regression.METHODS,
+    "survival": survival.METHODS,
+}
+
+__all__ = ["METHODS", "METHODS_OF", "Fitted", "ImpossibleError", "Method", "Tuning"]

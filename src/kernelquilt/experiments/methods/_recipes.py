@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.preprocessing import FunctionTransformer
 
 from kernelquilt._typing import Array
+from kernelquilt.experiments.study.measures import LOWER_IS_BETTER, METRICS, measures
 from kernelquilt.experiments.study.splits import Split, Stacks
 from kernelquilt.mkl.search import MKLSearchCV
 
@@ -28,20 +29,31 @@ class ImpossibleError(Exception):
 
 @dataclass(frozen=True)
 class Tuning:
-    """Candidates and folds of the cross-validation."""
+    """Candidates, folds and the figure of the cross-validation."""
 
     grid: Mapping[str, list[Any]]
     folds: int
     seed: int
+    task: str = "classification"
+    metric: str = "accuracy"
 
     def candidates(self, names: tuple[str, ...], prefix: str = "") -> dict[str, list[Any]]:
         """Return the candidates of those parameters that the study has."""
         return {prefix + name: list(self.grid[name]) for name in names if name in self.grid}
 
     @property
-    def splitter(self) -> StratifiedKFold:
+    def splitter(self) -> StratifiedKFold | KFold:
         """The folds, the same for all methods."""
-        return StratifiedKFold(self.folds, shuffle=True, random_state=self.seed)
+        kind = StratifiedKFold if self.task == "classification" else KFold
+        return kind(self.folds, shuffle=True, random_state=self.seed)
+
+    def scorer(self, model: Any, X: Any, y: Any) -> float:
+        """Return the figure of a fitted model, negative if less is better."""
+        fitted = predictions(model, X)
+        classes = getattr(model, "classes_", np.unique(y))
+        found = measures(self.task, y, fitted.labels, fitted.scores, classes)
+        value = found.get(self.metric, np.nan)
+        return -value if self.metric in LOWER_IS_BETTER else value
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,7 @@ class Fitted:
     Attributes
     ----------
     labels : ndarray of shape (n_test,)
+        Or numbers, or risks.
     scores : ndarray of shape (n_test,) or (n_test, n_classes), or None
         Decision values or probabilities.
     proba : ndarray of shape (n_test, n_classes) or None
@@ -59,10 +72,11 @@ class Fitted:
         What was chosen.
     figures : dict of str to float
         ``train_seconds`` of the final fit, ``search_seconds``, ``test_seconds``; the
-        ``cv_accuracy`` of what was chosen; of the final model, where it has them,
-        ``support_share``, ``iterations``, ``converged``, ``log_objective``, ``effective_kernels``
-        (the squared sum of the weights over the sum of their squares) and ``active_share`` (of
-        the switches that are off and make a difference); means over its binary problems.
+        ``cv_accuracy``, or another figure, of what was chosen; of the final model, where it has
+        them, ``support_share``, ``iterations``, ``converged``, ``log_objective``,
+        ``effective_kernels`` (the squared sum of the weights over the sum of their squares) and
+        ``active_share`` (of the switches that are off and make a difference); means over its
+        binary problems.
     n_solves : int or None
     gap : float or None
         Relative duality gap of the final fit.
@@ -91,7 +105,7 @@ class Method:
 
 @dataclass(frozen=True)
 class OnKernels:
-    """Tune a classifier of this package along warm-started paths and fit it to kernels.
+    """Tune an estimator of this package along warm-started paths and fit it to kernels.
 
     Attributes
     ----------
@@ -120,12 +134,12 @@ class OnKernels:
         if not candidates:
             return fit_and_predict(clone(self.classifier), stacks, split)
         search = MKLSearchCV(self.classifier, candidates, cv=tuning.splitter)
-        return from_search(search, stacks, split)
+        return from_search(search, stacks, split, tuning)
 
 
 @dataclass(frozen=True)
 class OnViews:
-    """Fit a classifier of this package that tunes itself to the views as they are.
+    """Fit an estimator of this package that tunes itself to the views as they are.
 
     It makes the kernels of the study itself; where there are only kernels it is given these.
     """
@@ -143,7 +157,7 @@ class OnViews:
 
 @dataclass(frozen=True)
 class OnFeatures:
-    """Fit a scikit-learn classifier to features with NaN, tuned by grid search if it has a grid.
+    """Fit a scikit-learn estimator to features with NaN, tuned by grid search if it has a grid.
 
     Attributes
     ----------
@@ -166,16 +180,18 @@ class OnFeatures:
         seconds = time.perf_counter() - begun
         if self.grid:
             search = GridSearchCV(self.classifier, self.grid, cv=tuning.splitter)
-            fitted = from_search(search, features, split)
+            fitted = from_search(search, features, split, tuning)
         else:
             fitted = fit_and_predict(clone(self.classifier), features, split)
         return with_figures(fitted, fill_seconds=seconds)
 
 
-def from_search(search: Any, stacks: tuple[Any, Any], split: Split) -> Fitted:
-    """Fit a search and return the predictions of its best estimator."""
+def from_search(search: Any, stacks: tuple[Any, Any], split: Split, tuning: Tuning) -> Fitted:
+    """Fit a search by the figure asked for and return the predictions of its best estimator."""
     train, test = stacks
     begun = time.perf_counter()
+    own = tuning.metric == METRICS[tuning.task][0]  # which estimators score themselves by
+    search.set_params(scoring=None if own else tuning.scorer)
     search.fit(train, split.y_train)
     searched = time.perf_counter() - begun - search.refit_time_
     fitted = predictions(search.best_estimator_, test)
@@ -184,14 +200,14 @@ def from_search(search: Any, stacks: tuple[Any, Any], split: Split) -> Fitted:
         solves += round(search.cv_results_["mean_n_solves"].sum() * search.n_splits_)
     chosen = {name.split("__")[-1]: value for name, value in search.best_params_.items()}
     figures = {"train_seconds": search.refit_time_, "search_seconds": searched}
-    figures["cv_accuracy"] = float(search.best_score_)
+    figures[f"cv_{tuning.metric}"] = float(search.best_score_)
     return replace(
         fitted, parameters=chosen, figures={**fitted.figures, **figures}, n_solves=solves
     )
 
 
 def fit_and_predict(classifier: Any, stacks: Stacks | tuple[Any, Any], split: Split) -> Fitted:
-    """Fit a classifier that needs no tuning, or tunes itself, and return its predictions."""
+    """Fit an estimator that needs no tuning, or tunes itself, and return its predictions."""
     train, test = stacks
     begun = time.perf_counter()
     classifier.fit(train, split.y_train)

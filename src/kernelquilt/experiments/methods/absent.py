@@ -75,7 +75,7 @@ def leaky(split: Split, tuning: Tuning) -> Fitted:
     if len(np.unique(split.y_train)) > 2:
         raise ImpossibleError("the leaky diagnostic is for two classes")
     search = GridSearchCV(LeakySharedCoef(), tuning.candidates(("C",)), cv=tuning.splitter)
-    return from_search(search, split.leaky_stacks, split)
+    return from_search(search, split.leaky_stacks, split, tuning)
 
 
 METHODS = {

@@ -71,10 +71,10 @@ class BestKernels:
             selector = SelectKernels(list(chosen)).fit(train)
             stacks = selector.transform(train), selector.transform(test)
             search = MKLSearchCV(self.classifier, self.candidates(tuning), cv=tuning.splitter)
-            fitted = from_search(search, stacks, split)
+            fitted = from_search(search, stacks, split, tuning)
             fitted.parameters["kernels"] = list(chosen)
             found.append(fitted)
-        best = max(found, key=lambda fitted: fitted.figures["cv_accuracy"])
+        best = max(found, key=lambda fitted: fitted.figures[f"cv_{tuning.metric}"])
         spent = sum(each.figures["search_seconds"] for each in found)
         return replace(
             with_figures(best, search_seconds=spent), n_solves=sum(f.n_solves or 0 for f in found)
@@ -92,7 +92,7 @@ class OnComponents:
         model = CCAFusion(fusion=self.fusion, estimator=MHKSClassifier(kernels="linear"))
         candidates = tuning.candidates(("c",), "estimator__")
         search = GridSearchCV(model, candidates, cv=tuning.splitter)
-        return from_search(search, split.stacks, split)
+        return from_search(search, split.stacks, split, tuning)
 
 
 def sum_kernel(split: Split, tuning: Tuning) -> Fitted:
@@ -100,7 +100,7 @@ def sum_kernel(split: Split, tuning: Tuning) -> Fitted:
     n_kernels = len(split.stacks[0].names)
     candidates = {"C": [n_kernels * C for C in tuning.grid["C"]]}
     search = MKLSearchCV(UniformMKLClassifier(multi_class="ovo"), candidates, cv=tuning.splitter)
-    return from_search(search, split.stacks, split)
+    return from_search(search, split.stacks, split, tuning)
 
 
 METHODS = {

@@ -72,7 +72,7 @@ def light_boosted_trees(split: Split, tuning: Tuning) -> Fitted:
 def _tuned_svc(train: Floats, test: Floats, split: Split, tuning: Tuning) -> Fitted:
     candidates = tuning.candidates(("C",)) or {"C": PENALTIES}
     search = GridSearchCV(SVC(kernel="precomputed"), candidates, cv=tuning.splitter)
-    return from_search(search, (train, test), split)
+    return from_search(search, (train, test), split, tuning)
 
 
 METHODS = {

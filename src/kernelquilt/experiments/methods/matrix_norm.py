@@ -48,7 +48,7 @@ class ByValidation:
     def __call__(self, split: Split, tuning: Tuning) -> Fitted:
         """Fit and predict."""
         search = MKLSearchCV(self.classifier, self.candidates(tuning), cv=tuning.splitter)
-        return _with_exponents(from_search(search, split.stacks, split))
+        return _with_exponents(from_search(search, split.stacks, split, tuning))
 
 
 @dataclass(frozen=True)

@@ -8,27 +8,33 @@ import numpy as np
 
 from kernelquilt._messages import remedy
 from kernelquilt.data.lazy.views import LazyViews
-from kernelquilt.experiments.methods import METHODS
+from kernelquilt.experiments.methods import METHODS_OF
 from kernelquilt.experiments.own_data.describe import FEW_IN_CLASS, MANY_SAMPLES
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
+from kernelquilt.experiments.reporting.words import figure_of
+from kernelquilt.experiments.study.measures import LOWER_IS_BETTER, METRICS
 from kernelquilt.experiments.study.protocol import DataSet, ProtocolError, Study
 
 PROTOCOL = "compare"
-METRICS = ("accuracy", "balanced_accuracy", "f1", "mcc", "auc")
-DEFAULT_METHODS = (
-    "quilt",
-    "late fusion",
-    "observed fraction",
-    "zero SVC",
-    "kNN SVC",
-    "HGB",
-    "complete only",
-    "majority",
-)
+DEFAULT_METHODS = {
+    "classification": (
+        "quilt",
+        "late fusion",
+        "observed fraction",
+        "zero SVC",
+        "kNN SVC",
+        "HGB",
+        "complete only",
+        "majority",
+    ),
+    "regression": ("quilt", "observed fraction", "kNN SVR", "HGB", "forest", "ridge", "mean"),
+    "survival": ("quilt", "HGB", "forest", "ridge", "no model"),
+}
 SLOW_METHODS = ("quilt",)  # left out by default where there are many samples
 TRAIN_SHARE = 0.6
 LARGEST_FOLDS = 5
 SAMPLE = MANY_SAMPLES  # of data that are not in memory
+FEW = 10  # samples, or events, below which nothing can be compared
 
 
 def comparison_study(
@@ -38,7 +44,7 @@ def comparison_study(
     ratios: Sequence[float] = (),
     mechanism: str = "mcar",
     repetitions: int = 10,
-    metric: str = "accuracy",
+    metric: str | None = None,
 ) -> Study:
     """Return the study that compares methods on a data set.
 
@@ -47,7 +53,8 @@ def comparison_study(
     data : UserData
         With labels.
     methods : sequence of str or None, default=None
-        Names in `kernelquilt.experiments.methods.METHODS`; by default those that are worth a try.
+        Names in `kernelquilt.experiments.methods.METHODS_OF` the task; by default those that are
+        worth a try.
     ratios : sequence of float, default=()
         Shares of the views that are made absent, in addition to those that are; by default the
         data are taken as they are.
@@ -55,8 +62,8 @@ def comparison_study(
         How views are made absent, see `make_absent`.
     repetitions : int, default=10
         Random splits into training and test samples.
-    metric : str, default="accuracy"
-        One of `METRICS`.
+    metric : str or None, default=None
+        One of `METRICS` of the task, the first by default; parameters are tuned by it too.
 
     Returns
     -------
@@ -68,12 +75,15 @@ def comparison_study(
     DataFileError
         If the data have no labels, or too few samples of a class.
     ProtocolError
-        If there is no such method.
+        If there is no such method, or no such metric for the task.
     """
-    smallest = _smallest_class(data)
+    smallest = _smallest_part(data)
+    known = METHODS_OF[data.task]
+    metric = METRICS[data.task][0] if metric is None else metric
+    check_name(metric, METRICS[data.task], f"metric of {data.task}")
     notes = list(data.notes)
     if methods is None:
-        chosen = list(DEFAULT_METHODS)
+        chosen = list(DEFAULT_METHODS[data.task])
         if len(data.views) > MANY_SAMPLES:
             chosen = [name for name in chosen if name not in SLOW_METHODS]
             notes.append(
@@ -83,10 +93,10 @@ def comparison_study(
     else:
         chosen = list(dict.fromkeys(methods))
     for name in chosen:
-        check_name(name, METHODS, "method")
+        check_name(name, known, f"method of {data.task}")
     notes.append(
         f"{TRAIN_SHARE:.0%} of the samples train, the others test; parameters are tuned by the "
-        "accuracy in cross-validation within the training samples"
+        f"{figure_of(metric).words} in cross-validation within the training samples"
     )
     if ratios:
         notes.append(f"Views are made absent by the mechanism {mechanism!r}")
@@ -96,7 +106,8 @@ def comparison_study(
         title=f"{data.name}: {len(data.views)} samples, {data.views.shape[1]} views",
         datasets=[DataSet(data.name, about=_about(data))],
         methods=chosen,
-        diagnostics=[name for name in chosen if METHODS[name].leaky],
+        diagnostics=[name for name in chosen if known[name].leaky],
+        task=data.task,
         axis="ratio" if ratios else "none",
         settings=list(dict.fromkeys(ratios)) or ["as is"],
         repetitions=repetitions,
@@ -106,10 +117,13 @@ def comparison_study(
             "mask": {"mechanism": mechanism},
             "scale": "mean_diagonal",
             "seeds": [_digest(data)],  # the name of the file changes nothing
+            "tuned_by": metric,
         },
         grid={"C": [0.1, 1.0, 10.0, 100.0]},
         folds=min(LARGEST_FOLDS, int(TRAIN_SHARE * smallest)),
         metric=metric,
+        higher_is_better=metric not in LOWER_IS_BETTER,
+        scale=1.0 if metric in LOWER_IS_BETTER else 100.0,
         extra=["train_seconds", "search_seconds", "test_seconds"],
         pooled=not ratios,
         notes=notes,
@@ -149,7 +163,6 @@ def _about(data: UserData) -> list[str]:
     """Return what the samples are, in lines of a report."""
     observed = data.views.observed
     n_samples, n_views = observed.shape
-    classes, counts = np.unique(data.labels(), return_counts=True)
     absent = 1 - observed.mean(axis=0)
     views = [
         f"{name} ({data.views[name].shape[1]} columns, {share:.0%} absent)"
@@ -159,9 +172,20 @@ def _about(data: UserData) -> list[str]:
     return [
         f"{n_samples} samples, {observed.all(axis=1).sum()} of them with all {n_views} views; "
         f"{n_patterns} patterns of absence",
-        "Classes: " + ", ".join(f"{c} ({n})" for c, n in zip(classes, counts, strict=True)),
+        _about_targets(data),
         "Views: " + ", ".join(views),
     ]
+
+
+def _about_targets(data: UserData) -> str:
+    y = data.labels()
+    if data.task == "regression":
+        return f"Targets: {y.min():g} to {y.max():g}, mean {y.mean():g}"
+    if data.task == "survival":
+        seen = int(y["event"].sum())
+        return f"Events: {seen} of {len(y)} seen, times up to {y['time'].max():g}"
+    classes, counts = np.unique(y, return_counts=True)
+    return "Classes: " + ", ".join(f"{c} ({n})" for c, n in zip(classes, counts, strict=True))
 
 
 def check_name(name: str, known: Collection[str], kind: str) -> None:
@@ -179,13 +203,23 @@ def check_name(name: str, known: Collection[str], kind: str) -> None:
         raise ProtocolError(f"there is no {kind} {name!r}; {meant}")
 
 
-def _smallest_class(data: UserData) -> int:
-    names, counts = np.unique(data.labels(), return_counts=True)
+def _smallest_part(data: UserData) -> int:
+    """Return how many samples the smallest class has, or how many there are, or events."""
+    y = data.labels()
+    if data.task != "classification":
+        count = len(y) if data.task == "regression" else int(y["event"].sum())
+        if count < FEW:
+            what = "samples" if data.task == "regression" else "events"
+            raise DataFileError(f"{data.name} has {count} {what}, fewer than {FEW}")
+        return count
+    names, counts = np.unique(y, return_counts=True)
     smallest = int(counts.min())
     if smallest < FEW_IN_CLASS:
+        hint = "; if labels are numbers to be predicted, say --task regression"
         raise DataFileError(
             f"class {str(names[counts.argmin()])!r} of {data.name} has {smallest} samples, fewer "
             f"than {FEW_IN_CLASS}; join it with another class or leave its samples out"
+            + (hint if y.dtype.kind in "iu" else "")
         )
     return smallest
 

@@ -18,6 +18,12 @@ RARE_VIEW = 0.05  # share of the samples
 IMBALANCE = 3.0  # largest class by smallest
 SIGNIFICANT = 0.05
 N_TABLES = 4999  # random tables of the association test
+WORDS = {"classification": "class", "regression": "target", "survival": "event"}
+QUILTS = {
+    "classification": "QuiltClassifier",
+    "regression": "QuiltRegressor",
+    "survival": "QuiltSurvival",
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,8 @@ class Association:
     """Whether the classes differ in which views they have.
 
     `p_value` is that of a permutation test of independence between patterns of absence and classes;
-    `cramers_v` is the strength, between 0 and 1.
+    `cramers_v` is the strength, between 0 and 1. Numbers are cut into thirds, times are classes by
+    whether there was an event.
     """
 
     p_value: float
@@ -76,8 +83,11 @@ class Description:
     views : tuple of ViewSummary
     patterns : tuple of Pattern
         The most frequent first.
+    task : {"classification", "regression", "survival"}
     classes : dict of str to int or None
-        Samples of each class, None without labels.
+        Samples of each class, None without labels or if these are no classes.
+    targets : dict of str to float or None
+        Of numbers their least, mean and largest; of times the number of events and the largest.
     association : Association or None
         None without labels or without absent views.
     hints : tuple of str
@@ -91,7 +101,9 @@ class Description:
     n_complete: int
     views: tuple[ViewSummary, ...]
     patterns: tuple[Pattern, ...]
+    task: str
     classes: dict[str, int] | None
+    targets: dict[str, float] | None
     association: Association | None
     hints: tuple[str, ...]
     suggestions: tuple[Suggestion, ...]
@@ -121,25 +133,43 @@ def describe(data: UserData) -> Description:
         for name, present, each in zip(data.views.names, observed.T, facts, strict=True)
     )
     classes = None
-    if data.y is not None:
+    if data.y is not None and data.task == "classification":
         names, counts = np.unique(data.y, return_counts=True)
         classes = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
     association = None
     if data.y is not None and not observed.all():
-        association = _association(observed, data.y)
+        association = _association(observed, _groups(data.y, data.task))
     return Description(
         name=data.name,
         n_samples=len(data.views),
         n_complete=int(observed.all(axis=1).sum()),
         views=views,
         patterns=_patterns(data.views),
+        task=data.task,
         classes=classes,
+        targets=_targets(data),
         association=association,
-        hints=_hints(association, observed),
-        suggestions=_suggestions(views, len(data.views), classes, association),
+        hints=_hints(association, observed, data.task),
+        suggestions=_suggestions(views, data, classes, association),
         warnings=_warnings(observed, views, facts, classes),
         notes=data.notes,
     )
+
+
+def _targets(data: UserData) -> dict[str, float] | None:
+    y = data.y
+    if y is None or data.task == "classification":
+        return None
+    if data.task == "regression":
+        return {"least": float(y.min()), "mean": float(y.mean()), "largest": float(y.max())}
+    return {"events": float(y["event"].sum()), "largest time": float(y["time"].max())}
+
+
+def _groups(y: Array, task: str) -> Array:
+    """Return classes for the test of independence."""
+    if task == "regression":
+        return np.searchsorted(np.quantile(y, [1 / 3, 2 / 3]), y)
+    return np.asarray(y["event"]) if task == "survival" else y
 
 
 class _Facts(NamedTuple):
@@ -228,41 +258,53 @@ def _association(observed: Bools, y: Array) -> Association | None:
     )
 
 
-def _hints(association: Association | None, observed: Bools) -> tuple[str, ...]:
+def _hints(association: Association | None, observed: Bools, task: str) -> tuple[str, ...]:
     if observed.all():
         return ("no view is absent",)
     if association is None:
         return ()
+    what = WORDS[task]
     strength = f"p = {association.p_value:.2g}, Cramér's V = {association.cramers_v:.2f}"
     if association.found:
         return (
-            f"which views a sample has depends on its class ({strength}): absence tells something "
-            "about the class here, by its cause or by how the data were gathered; use that only if "
-            "it will be so for new samples",
+            f"which views a sample has depends on its {what} ({strength}): absence tells something "
+            f"about the {what} here, by its cause or by how the data were gathered; use that only "
+            "if it will be so for new samples",
         )
     return (
-        f"no sign that which views a sample has depends on its class ({strength}); this does not "
+        f"no sign that which views a sample has depends on its {what} ({strength}); this does not "
         "rule out that it depends on the values that are absent",
     )
 
 
 def _suggestions(
     views: tuple[ViewSummary, ...],
-    n_samples: int,
+    data: UserData,
     classes: dict[str, int] | None,
     association: Association | None,
 ) -> tuple[Suggestion, ...]:
+    n_samples = len(data.views)
+    classify = data.task == "classification"
+    quilt = QUILTS[data.task]
     many = n_samples > MANY_SAMPLES
     complete = [view.name for view in views if view.n_present == n_samples]
     cells = [view.name for view in views if view.n_missing_cells]
     sizes = list((classes or {"": 1}).values())
     possible = [
-        (many, "LateFusionClassifier()", f"fast; the quilt is slow with {n_samples} samples"),
-        (not many, "QuiltClassifier()", "the default: tunes itself, fills what is absent"),
-        (not many, "LateFusionClassifier()", "a model per view: fast, hard to break"),
         (
-            len(complete) >= 2,
-            "ObservedFractionMKLClassifier()",
+            many and classify,
+            "LateFusionClassifier()",
+            f"fast; the quilt is slow with {n_samples} samples",
+        ),
+        (
+            not (many and classify),
+            f"{quilt}()",
+            "the default: tunes itself, fills what is absent",
+        ),
+        (not many and classify, "LateFusionClassifier()", "a model per view: fast, hard to break"),
+        (
+            len(complete) >= 2 and data.task != "survival",
+            "ObservedFractionMKLClassifier()" if classify else "ObservedFractionMKLRegressor()",
             f"{len(complete)} views are never absent ({quoted(complete)}): a plain sum of kernels "
             "may do as well",
         ),
@@ -273,9 +315,9 @@ def _suggestions(
         ),
         (
             association is not None and association.found,
-            "QuiltClassifier(pattern=True)",
-            "learns from which views a sample has, if absence will depend on the class in new "
-            "samples too",
+            f"{quilt}(pattern=True)",
+            f"learns from which views a sample has, if absence will depend on the "
+            f"{WORDS[data.task]} in new samples too",
         ),
         (
             bool(cells),

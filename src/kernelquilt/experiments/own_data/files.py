@@ -1,4 +1,4 @@
-"""Users' data files, as the commands need them: views of numbers, labels of classes."""
+"""Users' data files, as the commands need them: views of numbers, and what is to be predicted."""
 
 import re
 from dataclasses import dataclass, replace
@@ -8,12 +8,12 @@ from typing import Any, cast
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelquilt._typing import Array, Floats
+from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.data.frames import is_frame
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.reading import read_content
 from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.tables import ReadingError, ViewPatterns, first_line, some
+from kernelquilt.data.tables import Content, ReadingError, ViewPatterns, first_line, some
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.own_data.large import check_joined, is_large, read_large
@@ -38,15 +38,18 @@ class UserData:
     views : MultiView of shape (n_samples, n_views)
         A view may have NaN in some of its cells. Not in memory if the file is large.
     y : ndarray of shape (n_samples,) or None
-        Labels, as integers or text.
+        Labels, as integers or text; numbers; or events and times, a structured array.
     notes : tuple of str
         What was done to the data that a reader should know.
+    task : {"classification", "regression", "survival"}
+        Which of them.
     """
 
     name: str
     views: MultiView
     y: Array | None = None
     notes: tuple[str, ...] = ()
+    task: str = "classification"
 
     def labels(self) -> Array:
         """Return the labels (n_samples,), or raise `DataFileError` if there are none."""
@@ -61,6 +64,8 @@ def read_data(
     label: str | None = None,
     views: ViewPatterns | None = None,
     index: str | None = None,
+    time: str | None = None,
+    task: str | None = None,
 ) -> UserData:
     """Read a data file, or a folder of tables.
 
@@ -72,6 +77,11 @@ def read_data(
         label are left out.
     views, index
         As in `kernelquilt.read_views`.
+    time : str or None, default=None
+        The column of the times of a survival study, whose labels are events.
+    task : {"classification", "regression", "survival"} or None, default=None
+        What is to be predicted. By default survival with `time`, regression if labels are numbers
+        that are not whole, otherwise classification.
 
     Returns
     -------
@@ -83,23 +93,64 @@ def read_data(
         If the file cannot be read or does not hold what it should.
     """
     path = Path(path)
+    if (time is not None) != (task == "survival") and not (time is not None and task is None):
+        raise DataFileError(
+            "survival needs the columns of events and of times: --label EVENT --time TIME, and "
+            "--time is for nothing else"
+        )
     try:
         check_joined(path)
         read = read_large if is_large(path) else read_content
         content = read(path, label=label, views=views, index=index)
+        if time is not None:
+            content = _with_times(
+                content, read(path, label=time, views=views, index=index), time
+            )
         samples, y, notes = content.samples, None, content.notes
         if isinstance(samples, KernelStack):
             raise ReadingError(f"{path.name!r} holds kernels; a file with the views is needed")
         numbers = _numbers(path, samples, labelled=content.labels is not None)
         if content.labels is not None:
             kept, labels = replace(content, samples=numbers).labelled(repr(path.name))
-            y, numbers = _as_classes(path, labels), cast(MultiView, kept)
+            task = _task_of(labels) if task is None else task
+            y, numbers = TARGETS[task](path, labels), cast(MultiView, kept)
             n_lost = len(samples) - len(numbers)
             if n_lost:
                 notes += (f"{n_lost} of {len(samples)} samples left out: no label",)
     except (ReadingError, OSError, ImportError) as error:
         raise DataFileError(_with_options(first_line(error))) from error
-    return UserData(path.name if path.is_dir() else path.stem, numbers, y, notes)
+    name = path.name if path.is_dir() else path.stem
+    return UserData(name, numbers, y, notes, task or "classification")
+
+
+def _with_times(content: Content, times: Content, column: str) -> Content:
+    """Return the content with events and times for labels, and without times among the features."""
+    if content.labels is None or times.labels is None:
+        raise ReadingError("survival needs a column of events; name it with label=")
+    assert content.unlabelled is not None
+    assert times.unlabelled is not None
+    views = content.samples
+    if isinstance(views, MultiView):
+        blocks = {name: _without(views.given(name), column) for name in views.names}
+        kept = {name: block for name, block in blocks.items() if block.shape[1]}
+        present = [_present(block, views, name) for name, block in kept.items()]
+        views = MultiView(kept, np.column_stack(present), index=views.index)
+    labels = np.empty(len(content.labels), dtype=[("event", object), ("time", object)])
+    labels["event"], labels["time"] = content.labels, times.labels
+    return replace(
+        content, samples=views, labels=labels, unlabelled=content.unlabelled | times.unlabelled
+    )
+
+
+def _without(block: Any, column: str) -> Any:
+    return block.drop(columns=[column]) if is_frame(block) and column in block.columns else block
+
+
+def _present(block: Any, views: MultiView, name: str) -> Bools:
+    """Return which samples have a view that may have lost a column."""
+    if block is views.given(name):
+        return views.present(name)
+    return np.asarray(~block.isna().all(axis=1))
 
 
 def _with_options(message: str) -> str:
@@ -160,12 +211,21 @@ def _is_number(value: Any) -> bool:
     return True
 
 
+def _task_of(labels: Array) -> str:
+    if labels.dtype.names is not None:
+        return "survival"
+    whole = labels.dtype.kind != "f" or bool(
+        np.all(np.isfinite(labels) & (labels == np.round(labels)))
+    )
+    return "classification" if whole else "regression"
+
+
 def _as_classes(path: Path, labels: Array) -> Array:
     if labels.dtype.kind == "f":
         if not np.all(np.isfinite(labels) & (labels == np.round(labels))):
             raise ReadingError(
                 f"the labels of {path.name!r} are numbers such as {labels[0]:g}, not classes; "
-                "cut them into classes, or name another label="
+                "cut them into classes, say --task regression, or name another label="
             )
         labels = labels.astype(np.int64)
     elif labels.dtype.kind not in "iu":
@@ -173,3 +233,37 @@ def _as_classes(path: Path, labels: Array) -> Array:
     if len(np.unique(labels)) < 2:
         raise ReadingError(f"{path.name!r} has only the class {str(labels[0])!r}; two are needed")
     return labels
+
+
+def _as_numbers(path: Path, labels: Array) -> Array:
+    odd = [value for value in labels if not _is_number(value) or not np.isfinite(float(value))]
+    if odd:
+        raise ReadingError(
+            f"{len(odd)} of {len(labels)} labels of {path.name!r} are no numbers, such as "
+            f"{str(odd[0])!r}; name another label=, or say --task classification"
+        )
+    numbers = labels.astype(np.float64)
+    if np.ptp(numbers) == 0:
+        raise ReadingError(f"all labels of {path.name!r} are {numbers[0]:g}: nothing to learn")
+    return numbers
+
+
+def _as_survival(path: Path, labels: Array) -> Array:
+    from kernelquilt.quilt.survival.targets import survival_targets
+
+    try:
+        event, time = survival_targets((_plain(labels["event"]), _plain(labels["time"])))
+    except ValueError as error:
+        raise ReadingError(f"{path.name!r}: {first_line(error)}") from error
+    if not event.any():
+        raise ReadingError(f"the times of all {len(event)} samples of {path.name!r} are censored")
+    y = np.empty(len(event), dtype=[("event", bool), ("time", float)])
+    y["event"], y["time"] = event, time
+    return y
+
+
+def _plain(values: Array) -> Array:
+    return np.array(values.tolist())
+
+
+TARGETS = {"classification": _as_classes, "regression": _as_numbers, "survival": _as_survival}

@@ -1,4 +1,4 @@
-"""One cell of a classification study: tune, fit, predict, measure."""
+"""One cell of a study of predictions: tune, fit, predict, measure."""
 
 import platform
 import time
@@ -13,20 +13,13 @@ import numba
 import numpy as np
 import scipy
 import sklearn
-from sklearn.metrics import (
-    accuracy_score,
-    balanced_accuracy_score,
-    f1_score,
-    log_loss,
-    matthews_corrcoef,
-    roc_auc_score,
-)
+from sklearn.metrics import log_loss
 
 import kernelquilt
-from kernelquilt._typing import Array
-from kernelquilt.experiments.methods import METHODS, Fitted, ImpossibleError, Tuning
+from kernelquilt.experiments.methods import METHODS_OF, Fitted, ImpossibleError, Tuning
 from kernelquilt.experiments.plain import plain
 from kernelquilt.experiments.running.store import Row
+from kernelquilt.experiments.study.measures import METRICS, calibration_error, measures
 from kernelquilt.experiments.study.protocol import Cell
 from kernelquilt.experiments.study.splits import Split, seed_of
 
@@ -38,7 +31,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {p.__name__: p.__version__ for p in packages}
 
 
-def classify(cell: Cell, split: Split) -> Row:
+def predict(cell: Cell, split: Split) -> Row:
     """Run one method on a split.
 
     Parameters
@@ -53,11 +46,13 @@ def classify(cell: Cell, split: Split) -> Row:
         With status "failed" and the message if the method raised an error.
     """
     # an axis that is a parameter of methods has the setting as its only candidate
-    grid = {**cell.study.grid, cell.study.axis: [cell.setting]}
-    tuning = Tuning(grid, cell.study.folds, seed_of(cell, with_setting=False))
+    study = cell.study
+    grid = {**study.grid, study.axis: [cell.setting]}
+    metric = study.problem.get("tuned_by", METRICS[study.task][0])
+    tuning = Tuning(grid, study.folds, seed_of(cell, with_setting=False), study.task, metric)
 
     def run() -> dict[str, Any]:
-        return _measured(METHODS[cell.method].recipe(split, tuning), split)
+        return _measured(METHODS_OF[study.task][cell.method].recipe(split, tuning), split, tuning)
 
     return finished_row(cell, run)
 
@@ -103,9 +98,9 @@ def finished_row(cell: Cell, run: Callable[[], dict[str, Any]]) -> Row:
     )
 
 
-def _measured(fitted: Fitted, split: Split) -> dict[str, Any]:
+def _measured(fitted: Fitted, split: Split, tuning: Tuning) -> dict[str, Any]:
     classes = np.unique(split.y_train)
-    figures = measures(split.y_test, fitted.labels, fitted.scores, classes)
+    figures = measures(tuning.task, split.y_test, fitted.labels, fitted.scores, classes)
     if fitted.proba is not None:
         figures["log_loss"] = float(log_loss(split.y_test, fitted.proba, labels=classes))
         right = fitted.labels == split.y_test
@@ -117,66 +112,3 @@ def _measured(fitted: Fitted, split: Split) -> dict[str, Any]:
         "n_solves": fitted.n_solves,
         "gap": fitted.gap,
     }
-
-
-def measures(y: Array, labels: Array, scores: Array | None, classes: Array) -> dict[str, float]:
-    """Return accuracy and the like of predictions.
-
-    Parameters
-    ----------
-    y, labels : ndarrays of shape (n,)
-        True and predicted classes.
-    scores : ndarray of shape (n,) or (n, n_classes), or None
-        The larger, the more likely; of the last class if one column.
-    classes : ndarray of shape (n_classes,)
-
-    Returns
-    -------
-    figures : dict of str to float
-        F1 is that of the last class if there are two, otherwise the mean over the classes; the area
-        under the curve is the mean of each class against the rest.
-    """
-    binary = len(classes) == 2
-    averaging: Any = {"pos_label": classes[1]} if binary else {"average": "macro"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # classes without test samples or predictions
-        found = {
-            "accuracy": accuracy_score(y, labels),
-            "balanced_accuracy": balanced_accuracy_score(y, labels),
-            "f1": f1_score(y, labels, zero_division=0.0, **averaging),
-            "mcc": matthews_corrcoef(y, labels),
-        }
-        if scores is not None and len(np.unique(y)) == len(classes):
-            found["auc"] = _area(y, scores, classes)
-    return {name: float(value) for name, value in found.items()}
-
-
-def calibration_error(confidence: Array, right: Array, n_bins: int = 10) -> float:
-    """Return the expected calibration error of the predicted classes.
-
-    Parameters
-    ----------
-    confidence : ndarray of shape (n,)
-        Probability of the class that is predicted.
-    right : ndarray of bool of shape (n,)
-        Whether it is the true one.
-    n_bins : int, default=10
-        Equal parts of the range from 0 to 1.
-
-    Returns
-    -------
-    error : float
-        The difference between mean confidence and accuracy in a part, averaged over samples.
-    """
-    part = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    surplus = np.bincount(part, confidence - right, minlength=n_bins)
-    return float(np.abs(surplus).sum() / len(right))
-
-
-def _area(y: Array, scores: Array, classes: Array) -> float:
-    if scores.ndim == 1:
-        return float(roc_auc_score(y == classes[1], scores))
-    if len(classes) == 2:
-        return float(roc_auc_score(y == classes[1], scores[:, 1]))
-    areas = [roc_auc_score(y == c, column) for c, column in zip(classes, scores.T, strict=True)]
-    return float(np.mean(areas))

@@ -20,7 +20,7 @@ from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 from kernelquilt.experiments.running.completion import complete
-from kernelquilt.experiments.running.evaluate import classify, finished_row
+from kernelquilt.experiments.running.evaluate import finished_row, predict
 from kernelquilt.experiments.running.store import Row, Store
 from kernelquilt.experiments.study.completion_splits import make_completion_split, read_archive
 from kernelquilt.experiments.study.protocol import Cell, DataSet, ProtocolError, Study
@@ -46,8 +46,11 @@ def _split_with_kernels(cell: Cell, source: Source) -> Split:
     return split
 
 
+_PREDICTION = Task(lambda dataset, load: load(dataset), _split_with_kernels, predict)
 TASKS = {
-    "classification": Task(lambda dataset, load: load(dataset), _split_with_kernels, classify),
+    "classification": _PREDICTION,
+    "regression": _PREDICTION,
+    "survival": _PREDICTION,
     "completion": Task(read_archive, make_completion_split, complete),
 }
 

@@ -28,7 +28,12 @@ PROTOCOLS = (
     "quilt",
 )
 # the tasks, and what else than data, kernels and candidates their figures depend on
-DEPEND_ON: dict[str, tuple[str, ...]] = {"classification": (), "completion": ("metric",)}
+DEPEND_ON: dict[str, tuple[str, ...]] = {
+    "classification": (),
+    "regression": (),
+    "survival": (),
+    "completion": ("metric",),
+}
 
 
 class ProtocolError(UserError):
@@ -74,7 +79,7 @@ class Study:
     protocol, name, title : str
     shows : list of str
         What it reproduces, such as ``"Table 1"``.
-    task : {"classification", "completion"}
+    task : {"classification", "regression", "survival", "completion"}
     datasets : list of DataSet
     axis : str
         What the settings are: ``"ratio"``, ``"missing"``, ``"kernels"``, ``"none"``, ...

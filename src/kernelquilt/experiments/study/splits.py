@@ -24,6 +24,7 @@ training entries, and no test sample influences another. `Study.problem` may hav
 - on the axis ``"site"`` the samples of the site that is the setting test, and ``train`` of the
   others train; on the axis ``"presence"`` those test samples count that have ``"fewer"`` views than
   the median sample, ``"as many"`` or ``"more"``;
+- ``tuned_by``: the figure by which parameters are tuned, the first of `METRICS` by default;
 - ``seeds``: what the seeds of splits and masks are drawn from, in the place of the names of
   protocol, study and data set;
 - ``most``: the number of samples above which a stratified part is drawn; a data set may have its
@@ -52,6 +53,7 @@ from kernelquilt.experiments.study.protocol import Cell, ProtocolError
 from kernelquilt.experiments.study.sources import Source
 from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
 from kernelquilt.kernels.view_kernels import ViewKernels
+from kernelquilt.quilt.survival.targets import survival_targets
 
 Stacks = tuple[KernelStack, KernelStack]
 
@@ -259,19 +261,27 @@ def _split(cell: Cell, source: Source) -> tuple[Indices, Indices]:
         if cell.repetition == 0:
             return source.published
         share = len(source.published[0]) / sum(map(len, source.published))
-    y, seed = source.y, seed_of(cell, with_setting=False)
-    rows = np.arange(len(y))
+    y, seed = _strata(cell, source.y), seed_of(cell, with_setting=False)
+    rows = np.arange(len(source.y))
     most = options.get("most")
-    if most is not None and len(y) > most:
+    if most is not None and len(rows) > most:
         rows, _ = train_test_split(rows, train_size=most, stratify=y, random_state=seed)
     if cell.study.axis == "site":
         return _without_site(cell, source, rows, share)
     if isinstance(share, int):
-        share *= len(np.unique(y))
-    train, test = train_test_split(rows, train_size=share, stratify=y[rows], random_state=seed)
+        share *= len(np.unique(source.y))
+    strata = None if y is None else y[rows]
+    train, test = train_test_split(rows, train_size=share, stratify=strata, random_state=seed)
     if cell.study.axis == "presence":
         test = _with_presence(cell, source.data.observed.sum(axis=1), test)
     return np.sort(train), np.sort(test)
+
+
+def _strata(cell: Cell, y: Array) -> Array | None:
+    """Return what is to be as frequent in training as in test samples: classes, or events."""
+    if cell.study.task == "regression":
+        return None
+    return survival_targets(y)[0] if cell.study.task == "survival" else y
 
 
 def _without_site(cell: Cell, source: Source, rows: Indices, share: Any) -> tuple[Indices, Indices]:
@@ -282,8 +292,12 @@ def _without_site(cell: Cell, source: Source, rows: Indices, share: Any) -> tupl
     if not own.any():
         raise ProtocolError(f"{cell.dataset.name} has no samples of the site {cell.setting!r}")
     others, seed = rows[~own], seed_of(cell, with_setting=False)
+    strata = _strata(cell, source.y)
     train, _ = train_test_split(
-        others, train_size=share, stratify=source.y[others], random_state=seed
+        others,
+        train_size=share,
+        stratify=None if strata is None else strata[others],
+        random_state=seed,
     )
     return np.sort(train), rows[own]
 
