@@ -2,7 +2,7 @@
 
 For random sets S of views and each view p beyond them: the gain in log loss that `next_view`
 expects by the training samples, and the mean gain on test samples that have S and p and are first
-asked with S alone. Reported is Spearman's correlation of the two over pairs (S, p), for each data set.
+asked with S alone. Reported is Spearman's correlation of the two over pairs (S, p).
 
     python benchmarks/next_view.py DATA_DIRECTORY
 """

@@ -207,7 +207,10 @@ def _scores(model: Any, data: UserData) -> Iterator[Section]:
     if hasattr(model, "predict_proba"):
         display = CalibrationByPatternDisplay.from_estimator(model, data.views, data.y)
         errors = ", ".join(f"{name} {curve.error:.3f}" for name, curve in display.curves.items())
-        caption = "How often predictions of a given probability are right; on the line, they are as often as they say."
+        caption = (
+            "How often predictions of a given probability are right; on the line, as often as "
+            "they say."
+        )
         yield Section(
             "How far probabilities can be trusted",
             images=[_image(display, caption, f"Calibration errors: {errors}.")],

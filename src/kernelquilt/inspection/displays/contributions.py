@@ -220,4 +220,4 @@ class ViewContributionsDisplay:
         for height in range(1, len(self.order), 2):
             ax.axhspan(height - 0.5, height + 0.5, color=ABSENT, alpha=0.25, zorder=0, linewidth=0)
         ax.set_xlabel(literal(f"contribution to the {self.what} (bar: mean size)"))
-        ax.set_ylabel("view (samples that have it)")
+        ax.set_ylabel("view (samples with it)", fontsize=8)

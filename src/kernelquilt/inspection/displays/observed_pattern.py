@@ -142,7 +142,7 @@ class ObservedPatternDisplay:
         text = "patterns"
         if n_shown < len(self.patterns):
             text = (
-                f"the {n_shown} most frequent of {len(self.patterns)} patterns, "
+                f"the {n_shown} most frequent of {len(self.patterns)} patterns,\n"
                 f"{self.counts[:n_shown].sum()} of {len(self.observed)} samples"
             )
         ax.set_xlabel(text)
