@@ -66,7 +66,12 @@ def test_preparation_in_chunks_is_that_in_memory(rows, weighted):
     assert lazily.outputs_ == transformer.outputs_
     blocks = sample_blocks(found).take(range(n))
     assert_allclose(blocks.views[0], expected["clinic"], rtol=1e-13)
-    assert as_given(found)[[0]].columns == kq.MultiView(views).columns
+    # samples as they were given stay beside
+    rows = [5, 70, 5]
+    for some in (found[rows], found[3:][[2, 67, 2]]):
+        assert_allclose(some["clinic"], expected[rows]["clinic"], rtol=1e-13)
+        assert as_given(some).given("clinic").equals(views["clinic"].iloc[rows])
+    assert as_given(found).columns == kq.MultiView(views).columns
 
 
 def test_preparation_on_dask_is_that_in_memory():

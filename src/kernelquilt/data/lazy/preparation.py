@@ -10,12 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from kernelquilt._typing import Bools, Floats
+from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.blocks import nothing, take
 from kernelquilt.data.frames import cells, is_frame, kind_of, texts_in
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.preparation import (
     ColumnPreparation,
+    PreparedViews,
     numbers_of_columns,
     warn_of_categories,
 )
@@ -82,9 +83,41 @@ def fit_preparation(transformer: ViewTransformer, data: LazyViews, weight: Float
     seen = np.isin(data.names, list(transformer.transformers_))
     transformer.absent_views_ = tuple(np.asarray(data.names)[~seen].tolist())
     prepared = data._then(blocks, columns, _transformed, transformer)
-    prepared._seen = data.observed & seen, data.index
-    prepared.source = data
-    return prepared
+    return PreparedLazyViews.beside(data, prepared, transformer)
+
+
+class PreparedLazyViews(LazyViews):
+    """Views after preparation that are not in memory, beside the samples as they were given.
+
+    Attributes
+    ----------
+    source : LazyViews
+        The samples as they were given.
+    transformer : ViewTransformer
+        What prepares them.
+    """
+
+    source: LazyViews
+    transformer: ViewTransformer
+
+    @classmethod
+    def beside(
+        cls, source: LazyViews, prepared: LazyViews, transformer: ViewTransformer
+    ) -> "PreparedLazyViews":
+        """Return prepared samples that know where they come from."""
+        made = cls.__new__(cls)
+        vars(made).update(vars(prepared), source=source, transformer=transformer)
+        seen = ~np.isin(made.names, transformer.absent_views_)
+        made._seen = source.observed & seen, source.index
+        return made
+
+    def _loaded(self, rows: Indices) -> MultiView:
+        found = self.source[rows]
+        return PreparedViews(self.transformer._transform_views(found), found)
+
+    def _restricted(self, rows: Indices) -> LazyViews:
+        restricted = super()._restricted(rows)
+        return self.beside(self.source._restricted(rows), restricted, self.transformer)
 
 
 def _transformed(chunk: MultiView, transformer: ViewTransformer) -> MultiView:

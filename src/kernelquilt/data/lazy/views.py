@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 
 from kernelquilt._messages import check_mask, check_names, quoted, row_positions
-from kernelquilt._typing import Array, Bools
+from kernelquilt._typing import Array, Bools, Indices
 from kernelquilt.core.chunks import Chunks
 from kernelquilt.core.dask_chunks import dask_chunks, holds_dask, in_memory, is_dask, without_rows
 from kernelquilt.core.memory import GIB, memory_limit
@@ -38,8 +38,6 @@ class LazyViews(MultiView):
     ----------
     chunks : Chunks
         The samples; each chunk is a `MultiView`.
-    source : LazyViews or None
-        The samples as they were given, if these are prepared.
     """
 
     def __init__(
@@ -92,7 +90,6 @@ class LazyViews(MultiView):
     def _set(self, blocks: dict[str, Any], chunks: Chunks, columns: Mapping[str, Any]) -> None:
         self._blocks, self._columns, self.chunks = blocks, dict(columns), chunks
         self._seen: tuple[Bools, Array | None] | None = None
-        self.source: LazyViews | None = None
 
     @property
     def observed(self) -> Bools:
@@ -112,12 +109,11 @@ class LazyViews(MultiView):
         if isinstance(key, str):
             return self.given(key)
         rows = row_positions(key, len(self))
-        if isinstance(key, slice) or np.asarray(key).dtype == np.bool_:
-            return self._restricted(rows)
         if not len(rows):
             raise IndexError("no samples are selected")
-        different, order = np.unique(rows, return_inverse=True)
-        return joined_views(self.chunks.take(different, MultiView.__getitem__))[order]
+        if isinstance(key, slice) or np.asarray(key).dtype == np.bool_:
+            return self._restricted(rows)
+        return self._loaded(rows)
 
     def given(self, name: str) -> NoReturn:
         """Refuse to return a view, which is not in memory.
@@ -255,11 +251,13 @@ class LazyViews(MultiView):
         made._seen = self._seen
         return made
 
-    def _restricted(self, rows: Array) -> "LazyViews":
+    def _loaded(self, rows: Indices) -> MultiView:
+        different, order = np.unique(rows, return_inverse=True)
+        return joined_views(self.chunks.take(different, MultiView.__getitem__))[order]
+
+    def _restricted(self, rows: Indices) -> "LazyViews":
         if (np.diff(rows) <= 0).any():
             raise IndexError("slices of samples that are not in memory go upwards")
-        if not len(rows):
-            raise IndexError("no samples are selected")
         wanted = np.zeros(len(self), dtype=bool)
         wanted[rows] = True
         chunks = self.chunks.select(wanted, MultiView.__getitem__)
