@@ -51,7 +51,7 @@ CONSTRAINTS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class FittedQuilt:
     """A quilt, and which of the training samples and kernels it was fitted to.
 
@@ -85,8 +85,25 @@ class FittedQuilt:
         points = 0 if self.quilt.joint is None else len(self.quilt.joint.lengths)
         return 4 * self.views.n_features + points
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if self.quilt.made_of_landmarks:
+            state["views"] = self.views.without_projections()
+        return state
+
+    def _make_again(self) -> None:
+        """Make what is not kept in a pickle of the landmarks, which are all training samples."""
+        self.views = self.views.with_projections()
+        Z, observed = self.views.of(self.input.views)
+        transfer, filled = solve_transfer(Z, observed, kernels=kernels_of(Z))
+        if self.quilt.joint is not None:
+            self.quilt.joint = self.quilt.joint._replace(points=np.hstack(filled))
+        self.quilt.completion = TransferCompletion(transfer)
+
     def scores(self, rows: Any) -> tuple[Floats, Floats]:
         """Return scores (1 or 2, n_rows, c) and (M, n_rows, c) of rows in their container."""
+        if self.quilt.completion is None:
+            self._make_again()
         Z, observed = self.views.of(rows)
         return self.quilt.scores(Z, observed, self.views.lengths(rows, Z, observed))
 
@@ -147,6 +164,11 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
         sum_over_all=sum_over_all,
         n_jobs=estimator.n_jobs,
     )
+    if estimator.completion is None:
+        transfer = quilt.completion.transfer
+        quilt.made_of_landmarks = transfer.by_samples and views.are_all_of(len(some))
+        if quilt.joint is not None and len(quilt.joint.lengths) < len(some):
+            quilt = quilt.rounded()
     return FittedQuilt(views, quilt, sample.rows), sample.targets
 
 

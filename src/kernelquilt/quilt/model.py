@@ -41,7 +41,7 @@ from kernelquilt.core.solution import Options
 from kernelquilt.kernels.distances import pair_median
 from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.maps import centre_and_scale, independent_directions
+from kernelquilt.quilt.space.maps import centre_and_scale, compact, independent_directions, rounded
 from kernelquilt.quilt.space.transfer import Features, Transfer
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
@@ -97,7 +97,7 @@ class Joint(NamedTuple):
     Attributes
     ----------
     rate : float
-    points : ndarray of shape (n_points, D)
+    points : ndarray of shape (n_points, D), or None until they are made again
         Landmarks among the completed samples.
     lengths : ndarray of shape (n_points,)
         Their squared lengths.
@@ -106,9 +106,18 @@ class Joint(NamedTuple):
     """
 
     rate: float
-    points: Floats
+    points: Any
     lengths: Floats
     ridge: FeatureRidge
+
+    def __reduce__(self) -> Any:
+        points = None if self.points is None else compact(self.points)
+        return Joint._of_compact, (self.rate, points, self.lengths, self.ridge)
+
+    @staticmethod
+    def _of_compact(rate: float, points: Any, lengths: Floats, ridge: FeatureRidge) -> "Joint":
+        points = None if points is None else points.astype(np.float64)
+        return Joint(rate, points, lengths, ridge)
 
     def scores(self, flat: Floats, lengths: Floats) -> Floats:
         """Return scores (n_rows, c) of completed features and their squared lengths."""
@@ -159,15 +168,17 @@ class TransferCompletion(NamedTuple):
         return filled, lengths
 
 
-@dataclass(frozen=True)
+@dataclass
 class Quilt:
     """A fitted quilt of M kernels.
+
+    If all training samples are landmarks, what is made of them alone is not kept in a pickle.
 
     Attributes
     ----------
     names : tuple of M str
         Names of the kernels.
-    completion : TransferCompletion or GramCompletion
+    completion : TransferCompletion or GramCompletion, or None until it is made again
         What fills in absent views.
     weighted : Weighted
         Expert A.
@@ -181,6 +192,8 @@ class Quilt:
         Leave-one-out scores of the experts on completed kernels; not kept in a pickle.
     late_loo : ndarray of shape (M or M + 1, n, c), or None
         Those of the ridges beside, zero where absent.
+    made_of_landmarks : bool
+        Whether the completion and the points can be made again of the landmarks.
     """
 
     names: tuple[str, ...]
@@ -191,12 +204,20 @@ class Quilt:
     pattern: Pattern | None
     early_loo: Any
     late_loo: Any
+    made_of_landmarks: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "early_loo": None, "late_loo": None}
+        state = {**vars(self), "early_loo": None, "late_loo": None}
+        if self.made_of_landmarks:
+            joint = None if self.joint is None else self.joint._replace(points=None)
+            state |= {"completion": None, "joint": joint}
+        return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+    def rounded(self) -> "Quilt":
+        """Return the same with its largest arrays in single precision."""
+        transfer = self.completion.transfer.rounded()
+        joint = self.joint and self.joint._replace(points=rounded(self.joint.points))
+        return replace(self, completion=TransferCompletion(transfer), joint=joint)
 
     def scores(self, Z: Features, observed: Bools, lengths: Floats) -> tuple[Floats, Floats]:
         """Return the scores of new samples.

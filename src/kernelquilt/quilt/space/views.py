@@ -14,7 +14,7 @@ from kernelquilt.core.memory import check_memory
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel
-from kernelquilt.quilt.space.maps import FeatureMap, fit_map
+from kernelquilt.quilt.space.maps import FeatureMap, fit_map, independent_directions
 from kernelquilt.quilt.space.transfer import Features
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
@@ -90,6 +90,31 @@ class ViewFeatures:
             lengths[j, own] = made.lengths(z[own], known)
         return lengths
 
+    def are_all_of(self, n: int) -> bool:
+        """Whether the landmarks are all of n training samples, with their columns."""
+        everyone = self.input.views is not None and len(self.input.views) == n
+        return everyone and all(len(each.columns) == len(each.mean) for each in self.maps)
+
+    def without_projections(self) -> "ViewFeatures":
+        """Return the same without what follows from the landmarks."""
+        return replace(self, maps=[replace(each, projection=None) for each in self.maps])
+
+    def with_projections(self) -> "ViewFeatures":
+        """Return the same with the projections of the landmarks."""
+        return replace(
+            self,
+            maps=[
+                replace(made, projection=independent_directions(self._among(j))[1])
+                for j, made in enumerate(self.maps)
+            ],
+        )
+
+    def _among(self, j: int) -> Floats:
+        """Return the kernel among the landmarks of kernel j."""
+        columns, m = self.maps[j].columns, int(self.kernels[j])
+        landmarks = self.input.narrowed(self.input.views, m)[columns]
+        return self.input.between(landmarks, m, columns)
+
     def forget_others(self) -> "ViewFeatures":
         """Let the input forget training samples that are no landmarks."""
         columns = [np.empty(0, dtype=np.intp) for _ in self.input.names]
@@ -144,8 +169,10 @@ def fit_views(
     Z : Features of the n samples
         Zero where absent.
     """
-    # randomness is drawn in order, whatever the threads do
-    states = rng.randint(np.iinfo(np.int32).max, size=len(kernels))
+    # randomness is drawn in order, whatever the threads do, and only where it is needed
+    states = np.zeros(len(kernels), dtype=int)
+    if held.observed[columns].sum(axis=0).max() > n_landmarks:
+        states = rng.randint(np.iinfo(np.int32).max, size=len(kernels))
     done = Parallel(n_jobs, prefer="threads")(
         delayed(_fit_view)(
             held, data, columns, m, copies if centred else None, n_landmarks, landmarks, state
