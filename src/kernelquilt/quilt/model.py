@@ -10,8 +10,8 @@ r"""The quilt: views completed by transfer, two ridge experts on them, and late 
    fewer landmarks than there are samples.
 4. Expert B is a ridge regression on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian
    kernel of all views together, :math:`D_{ij} = \sum_p |z_p(i) - z_p(j)|^2`, gamma of .3 or 1 by
-   the same error, in the span of some of the samples. With one view there is nothing to join,
-   and no expert B.
+   the same error, in the span of some of the samples (gamma is then chosen with 500 of them). With
+   one view there is nothing to join, and no expert B.
 5. Beside them a ridge regression on each view alone, of the samples that have it
    (:mod:`kernelquilt.quilt.late_fusion`), and, if the pattern of absence may tell the target, one
    on the share of kernels that two samples both have or both lack.
@@ -48,6 +48,7 @@ from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
 FEW_EXPONENTS = (np.inf, 4.0 / 3.0)  # where samples are many, and each costs more than it brings
 RATES = (0.3, 1.0)
+FEW_POINTS = 500  # landmarks by which a rate is chosen, where not all samples are landmarks
 WEIGHT_STEPS, WEIGHT_GAP = 8, 1e-3  # when to stop learning weights; predictions hardly notice
 
 
@@ -327,8 +328,10 @@ def fit_quilt(
         products = None if data.kernels is None else data.kernels.sum(axis=0)[:, points]
         D = joint_distances(flat, data.lengths, flat[points], own, products)
         among = D if exact else _among(D[points])
-        median = pair_median(among, targets.copies[points])
-        joint = [_joint_map(rate / median, flat[points], own, among, exact) for rate in RATES]
+        rates = np.array(RATES) / pair_median(among, targets.copies[points])
+        if not exact:
+            rates = _best_rate(D, among, rates, targets, n_jobs)
+        joint = [_joint_map(rate, flat[points], own, among, exact) for rate in rates]
     by_pattern = None
     if pattern:
         by_pattern = PatternMap(*centre_and_scale(observed.astype(np.float64), targets.copies))
@@ -420,6 +423,18 @@ def _fit_weighted(weighted: WeightedSums, p: float) -> tuple[Weighted, Floats]:
         weights, gap = solution.weights / solution.weights.sum(), solution.relative_gap
     ridge, fit = weighted.fit(weights)
     return Weighted(weights, gap, ridge), fit.loo
+
+
+def _best_rate(
+    D: Floats, among: Floats, rates: Floats, targets: Targets, n_jobs: int | None
+) -> Floats:
+    """Return the rate of the least error where expert B has fewer landmarks."""
+    few = np.arange(0, D.shape[1], -(-D.shape[1] // FEW_POINTS))
+    maps = [_joint_map(rate, few, few, among[np.ix_(few, few)], exact=False) for rate in rates]
+    found = Parallel(n_jobs, prefer="threads")(
+        delayed(_fit_ridge)(each.features(D[:, few]), targets, PENALTIES[::2]) for each in maps
+    )
+    return rates[[int(np.argmin([ridge.error for ridge, _ in found]))]]
 
 
 def _joint_map(

@@ -259,7 +259,8 @@ def solve_transfer(
     found = run(
         delayed(_from_view)(Z, observed, l, EPS * sizes[l], kernels, pairs) for l in range(M)
     )
-    scores, first = np.full((M, M), np.nan), [{} for _ in range(M)]
+    scores = np.full((M, M), np.nan)
+    first: list[dict[int, PairMap]] = [{} for _ in range(M)]
     for l, each in enumerate(found):
         for p, score, made, _, _ in each:
             scores[p, l], first[p][l] = score, made

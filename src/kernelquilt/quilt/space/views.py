@@ -18,8 +18,11 @@ from kernelquilt.quilt.space.maps import FeatureMap, fit_map, independent_direct
 from kernelquilt.quilt.space.transfer import Features
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
+MOST_SAMPLES = 20_000  # that are held at a time, and that choices are made by
+ALL_LANDMARKS = 1000  # samples up to which all are landmarks by default
+MANY_LANDMARKS = 300  # landmarks of a view by default where there are more
 LANDMARK_CONSTRAINTS: dict[str, Any] = {
-    "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+    "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "landmarks": [StrOptions(set(LANDMARKS))],
 }
 
@@ -246,8 +249,15 @@ def _same(diag: Any) -> float:
     return float(values.mean()) if np.ptp(values) <= tolerance * np.abs(values).max() else np.nan
 
 
+def landmark_count(n_landmarks: int | str, n: int) -> int:
+    """Return the number of landmarks of a view, for n samples."""
+    if isinstance(n_landmarks, str):
+        return n if n <= ALL_LANDMARKS else MANY_LANDMARKS
+    return n_landmarks
+
+
 def check_feature_memory(
-    estimator: Any, data: Samples, n: int, n_landmarks: int, *, joint: int = 0
+    estimator: Any, data: Samples, n: int, n_landmarks: int, n_points: int = 0
 ) -> None:
     """Refuse training samples whose features would not fit into memory, before any is made.
 
@@ -257,14 +267,15 @@ def check_feature_memory(
         With the parameter `kernels`, and `max_memory` if it has a limit of its own.
     data : MultiView or KernelStack
     n : int
-        Number of samples that are held at a time.
+        Number of samples.
     n_landmarks : int
-    joint : int, default=0
-        Landmarks of all views together, for each landmark of a view.
+        Of a view.
+    n_points : int, default=0
+        Landmarks of all views together.
     """
-    M, m = count_kernels(data, estimator.kernels), min(n, n_landmarks)
-    D, points = M * m, min(n, joint * n_landmarks)
-    needed = 8 * (n * (4 * D + 3 * points) + 2 * D**2 + (2 * M + 6) * min(n, D) ** 2)
+    M, n = count_kernels(data, estimator.kernels), min(n, MOST_SAMPLES)
+    D = M * min(n, n_landmarks)
+    needed = 8 * (n * (4 * D + 3 * n_points) + 2 * D**2 + (2 * M + 6) * min(n, D) ** 2)
     limit = getattr(estimator, "max_memory", None)
     check_memory(n, M, needed, max_memory=limit, instead="lower n_landmarks; ")
 
