@@ -151,7 +151,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         *,
         views: Any = None,
         prepare: str | None = "auto",
-        n_landmarks: int = 300,
+        n_landmarks: int | str = "auto",
         landmarks: str = "uniform",
         completion: Any = None,
         pattern: bool = False,

@@ -16,7 +16,6 @@ from kernelquilt.quilt.model import Completed, Quilt, TransferCompletion, fit_qu
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.gram_completion import complete_grams
 from kernelquilt.quilt.space.passes import (
-    MOST_SAMPLES,
     Sample,
     SumsOfTransfer,
     fit_sample_input,
@@ -26,15 +25,18 @@ from kernelquilt.quilt.space.passes import (
 from kernelquilt.quilt.space.transfer import Features, solve_transfer
 from kernelquilt.quilt.space.views import (
     LANDMARK_CONSTRAINTS,
+    MOST_SAMPLES,
     ViewFeatures,
     check_feature_memory,
     fit_views,
+    landmark_count,
     usable_views,
 )
 from kernelquilt.quilt.space.weighted import kernels_of
 from kernelquilt.quilt.stacking import StackingWeights
 
-POINTS = 3  # landmarks of all views together, for each landmark of a view
+POINTS = (3, 7)  # least and most landmarks of all views together, for each landmark of a view
+POINT_SHARE = 7  # between them, one of so many samples
 
 CONSTRAINTS: dict[str, Any] = {
     **LANDMARK_CONSTRAINTS,
@@ -51,7 +53,7 @@ CONSTRAINTS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class FittedQuilt:
     """A quilt, and which of the training samples and kernels it was fitted to.
 
@@ -85,8 +87,26 @@ class FittedQuilt:
         points = 0 if self.quilt.joint is None else len(self.quilt.joint.lengths)
         return 4 * self.views.n_features + points
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if self.quilt.made_of_landmarks:
+            state["views"] = self.views.without_projections()
+        return state
+
+    def _make_again(self) -> None:
+        """Make what is not kept in a pickle of the landmarks, which are all training samples."""
+        self.views = self.views.with_projections()
+        everyone: Any = self.input.views
+        Z, observed = self.views.of(everyone)
+        transfer, filled = solve_transfer(Z, observed, kernels=kernels_of(Z))
+        if self.quilt.joint is not None:
+            self.quilt.joint = self.quilt.joint._replace(points=np.hstack(filled))
+        self.quilt.completion = TransferCompletion(transfer)
+
     def scores(self, rows: Any) -> tuple[Floats, Floats]:
         """Return scores (1 or 2, n_rows, c) and (M, n_rows, c) of rows in their container."""
+        if self.quilt.completion is None:
+            self._make_again()
         Z, observed = self.views.of(rows)
         return self.quilt.scores(Z, observed, self.views.lengths(rows, Z, observed))
 
@@ -109,10 +129,11 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
     rng = check_random_state(estimator.random_state)
     exact = estimator.completion is not None
     if exact:
-        _check_gram_memory(estimator, data, int(np.count_nonzero(targets.copies)))
+        _check_completion(estimator, targets)
     sample = take_sample(data, targets, rng, estimator.n_jobs)
-    n_landmarks = len(sample.rows) if exact else estimator.n_landmarks
-    check_feature_memory(estimator, data, len(sample.rows), n_landmarks, joint=POINTS)
+    n_all = int(np.count_nonzero(targets.copies))
+    n_landmarks = n_all if exact else landmark_count(estimator.n_landmarks, n_all)
+    check_feature_memory(estimator, data, n_all, n_landmarks, n_points(n_all, n_landmarks))
     held = fit_sample_input(estimator, data, sample)
     observed = held.observed[sample.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
@@ -142,11 +163,16 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
         completed,
         sample.targets,
         names=views.names,
-        points=_points(len(some), n_landmarks, rng),
+        points=_points(len(some), n_all, n_landmarks, rng),
         pattern=estimator.pattern,
         sum_over_all=sum_over_all,
         n_jobs=estimator.n_jobs,
     )
+    if estimator.completion is None:
+        transfer = quilt.completion.transfer
+        quilt.made_of_landmarks = transfer.by_samples and views.are_all_of(len(some))
+        if quilt.joint is not None and len(quilt.joint.lengths) < len(some):
+            quilt = quilt.rounded()
     return FittedQuilt(views, quilt, sample.rows), sample.targets
 
 
@@ -180,8 +206,9 @@ def _completed(
     return Completed(Z, filled, observed, np.sum(own, axis=0), kernels, completion)
 
 
-def _check_gram_memory(estimator: Any, data: Samples, n: int) -> None:
+def _check_completion(estimator: Any, targets: Targets) -> None:
     """Refuse too many samples for a completer, which works on kernels among all of them."""
+    n = int(np.count_nonzero(targets.copies))
     if n > MOST_SAMPLES:
         raise ValueError(
             f"completion={estimator.completion!r} works on kernels among all samples, of which "
@@ -194,9 +221,15 @@ def _squares(z: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", z, z))
 
 
-def _points(n: int, n_landmarks: int, rng: np.random.RandomState) -> Indices:
+def n_points(n: int, n_landmarks: int) -> int:
+    """Return how many landmarks all views together have."""
+    least, most = POINTS
+    return min(n, max(least * n_landmarks, min(most * n_landmarks, n // POINT_SHARE)))
+
+
+def _points(n: int, n_all: int, n_landmarks: int, rng: np.random.RandomState) -> Indices:
     """Return the landmarks of all views together."""
-    count = POINTS * n_landmarks
+    count = n_points(n_all, n_landmarks)
     return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
 
 

@@ -121,7 +121,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
 
     def __init__(
         self,
-        n_landmarks: int = 700,
+        n_landmarks: int | str = 700,
         *,
         landmarks: str = "uniform",
         kernels: Any = "median_gaussian",
@@ -219,7 +219,7 @@ class LateFusionRegressor(BaseRidgeRegressor):
 
     def __init__(
         self,
-        n_landmarks: int = 700,
+        n_landmarks: int | str = 700,
         *,
         landmarks: str = "uniform",
         kernels: Any = "median_gaussian",

@@ -56,6 +56,7 @@ from kernelquilt.quilt.space.views import (
     LANDMARK_CONSTRAINTS,
     check_feature_memory,
     fit_views,
+    landmark_count,
 )
 from kernelquilt.quilt.space.weighted import (
     DEFAULT_PENALTY,
@@ -245,7 +246,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         kernels: Any = "gaussian",
         views: Any = None,
         prepare: str | None = "auto",
-        n_landmarks: int = 300,
+        n_landmarks: int | str = "auto",
         landmarks: str = "uniform",
         tol: float = 1e-3,
         max_iter: int = 200,
@@ -276,17 +277,19 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
             )
         rng = check_random_state(self.random_state)
         sample = take_sample(data, targets, rng, self.n_jobs)
-        check_feature_memory(self, data, len(sample.rows), self.n_landmarks)
+        n_all = int(np.count_nonzero(targets.copies))
+        n_landmarks = landmark_count(self.n_landmarks, n_all)
+        check_feature_memory(self, data, n_all, n_landmarks)
         held = fit_sample_input(self, data, sample)
         held.describe(self)
-        seen = held.observed[sample.columns].any(axis=0)
+        seen = np.asarray(held.observed[sample.columns].any(axis=0))
         views, Z = fit_views(
             held,
             sample.data,
             sample.columns,
             np.flatnonzero(seen),
             sample.targets.copies,
-            n_landmarks=self.n_landmarks,
+            n_landmarks=n_landmarks,
             landmarks=self.landmarks,
             rng=rng,
             n_jobs=self.n_jobs,

@@ -10,8 +10,8 @@ r"""The quilt: views completed by transfer, two ridge experts on them, and late 
    fewer landmarks than there are samples.
 4. Expert B is a ridge regression on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian
    kernel of all views together, :math:`D_{ij} = \sum_p |z_p(i) - z_p(j)|^2`, gamma of .3 or 1 by
-   the same error, in the span of some of the samples. With one view there is nothing to join,
-   and no expert B.
+   the same error, in the span of some of the samples (gamma is then chosen with 500 of them). With
+   one view there is nothing to join, and no expert B.
 5. Beside them a ridge regression on each view alone, of the samples that have it
    (:mod:`kernelquilt.quilt.late_fusion`), and, if the pattern of absence may tell the target, one
    on the share of kernels that two samples both have or both lack.
@@ -41,13 +41,14 @@ from kernelquilt.core.solution import Options
 from kernelquilt.kernels.distances import pair_median
 from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.maps import centre_and_scale, independent_directions
+from kernelquilt.quilt.space.maps import centre_and_scale, compact, independent_directions, rounded
 from kernelquilt.quilt.space.transfer import Features, Transfer
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
 FEW_EXPONENTS = (np.inf, 4.0 / 3.0)  # where samples are many, and each costs more than it brings
 RATES = (0.3, 1.0)
+FEW_POINTS = 500  # landmarks by which a rate is chosen, where not all samples are landmarks
 WEIGHT_STEPS, WEIGHT_GAP = 8, 1e-3  # when to stop learning weights; predictions hardly notice
 
 
@@ -97,7 +98,7 @@ class Joint(NamedTuple):
     Attributes
     ----------
     rate : float
-    points : ndarray of shape (n_points, D)
+    points : ndarray of shape (n_points, D), or None until they are made again
         Landmarks among the completed samples.
     lengths : ndarray of shape (n_points,)
         Their squared lengths.
@@ -106,9 +107,18 @@ class Joint(NamedTuple):
     """
 
     rate: float
-    points: Floats
+    points: Any
     lengths: Floats
     ridge: FeatureRidge
+
+    def __reduce__(self) -> Any:
+        points = None if self.points is None else compact(self.points)
+        return Joint._of_compact, (self.rate, points, self.lengths, self.ridge)
+
+    @staticmethod
+    def _of_compact(rate: float, points: Any, lengths: Floats, ridge: FeatureRidge) -> "Joint":
+        points = None if points is None else points.astype(np.float64)
+        return Joint(rate, points, lengths, ridge)
 
     def scores(self, flat: Floats, lengths: Floats) -> Floats:
         """Return scores (n_rows, c) of completed features and their squared lengths."""
@@ -159,15 +169,17 @@ class TransferCompletion(NamedTuple):
         return filled, lengths
 
 
-@dataclass(frozen=True)
+@dataclass
 class Quilt:
     """A fitted quilt of M kernels.
+
+    If all training samples are landmarks, what is made of them alone is not kept in a pickle.
 
     Attributes
     ----------
     names : tuple of M str
         Names of the kernels.
-    completion : TransferCompletion or GramCompletion
+    completion : TransferCompletion or GramCompletion, or None until it is made again
         What fills in absent views.
     weighted : Weighted
         Expert A.
@@ -181,6 +193,8 @@ class Quilt:
         Leave-one-out scores of the experts on completed kernels; not kept in a pickle.
     late_loo : ndarray of shape (M or M + 1, n, c), or None
         Those of the ridges beside, zero where absent.
+    made_of_landmarks : bool
+        Whether the completion and the points can be made again of the landmarks.
     """
 
     names: tuple[str, ...]
@@ -191,12 +205,20 @@ class Quilt:
     pattern: Pattern | None
     early_loo: Any
     late_loo: Any
+    made_of_landmarks: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "early_loo": None, "late_loo": None}
+        state = {**vars(self), "early_loo": None, "late_loo": None}
+        if self.made_of_landmarks:
+            joint = None if self.joint is None else self.joint._replace(points=None)
+            state |= {"completion": None, "joint": joint}
+        return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+    def rounded(self) -> "Quilt":
+        """Return the same with its largest arrays in single precision."""
+        transfer = self.completion.transfer.rounded()
+        joint = self.joint and self.joint._replace(points=rounded(self.joint.points))
+        return replace(self, completion=TransferCompletion(transfer), joint=joint)
 
     def scores(self, Z: Features, observed: Bools, lengths: Floats) -> tuple[Floats, Floats]:
         """Return the scores of new samples.
@@ -306,8 +328,10 @@ def fit_quilt(
         products = None if data.kernels is None else data.kernels.sum(axis=0)[:, points]
         D = joint_distances(flat, data.lengths, flat[points], own, products)
         among = D if exact else _among(D[points])
-        median = pair_median(among, targets.copies[points])
-        joint = [_joint_map(rate / median, flat[points], own, among, exact) for rate in RATES]
+        rates = np.array(RATES) / pair_median(among, targets.copies[points])
+        if not exact:
+            rates = _best_rate(D, among, rates, targets, n_jobs)
+        joint = [_joint_map(rate, flat[points], own, among, exact) for rate in rates]
     by_pattern = None
     if pattern:
         by_pattern = PatternMap(*centre_and_scale(observed.astype(np.float64), targets.copies))
@@ -403,6 +427,18 @@ def _fit_weighted(weighted: WeightedSums, p: float) -> tuple[Weighted, Floats]:
 def _two_classes(Y: Floats) -> bool:
     """Whether the first of the outputs (n, c) is minus the other."""
     return Y.shape[1] == 2 and bool((Y[:, 0] == -Y[:, 1]).all())
+
+
+def _best_rate(
+    D: Floats, among: Floats, rates: Floats, targets: Targets, n_jobs: int | None
+) -> Floats:
+    """Return the rate of the least error where expert B has fewer landmarks."""
+    few = np.arange(0, D.shape[1], -(-D.shape[1] // FEW_POINTS))
+    maps = [_joint_map(rate, few, few, among[np.ix_(few, few)], exact=False) for rate in rates]
+    found = Parallel(n_jobs, prefer="threads")(
+        delayed(_fit_ridge)(each.features(D[:, few]), targets, PENALTIES[::2]) for each in maps
+    )
+    return rates[[int(np.argmin([ridge.error for ridge, _ in found]))]]
 
 
 def _joint_map(

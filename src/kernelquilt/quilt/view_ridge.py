@@ -17,6 +17,7 @@ from kernelquilt.quilt.space.passes import fit_sample_input, take_sample, view_s
 from kernelquilt.quilt.space.views import (
     check_feature_memory,
     fit_views,
+    landmark_count,
     usable_views,
 )
 
@@ -122,7 +123,9 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
     """
     rng = check_random_state(estimator.random_state)
     sample = take_sample(data, targets, rng, estimator.n_jobs)
-    check_feature_memory(estimator, data, len(sample.rows), estimator.n_landmarks)
+    n_all = int(np.count_nonzero(targets.copies))
+    n_landmarks = landmark_count(estimator.n_landmarks, n_all)
+    check_feature_memory(estimator, data, n_all, n_landmarks)
     held = fit_sample_input(estimator, data, sample)
     observed = held.observed[sample.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
@@ -132,7 +135,7 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
         sample.columns,
         np.flatnonzero(used),
         sample.targets.copies,
-        n_landmarks=estimator.n_landmarks,
+        n_landmarks=n_landmarks,
         landmarks=estimator.landmarks,
         rng=rng,
         n_jobs=estimator.n_jobs,

@@ -130,7 +130,7 @@ class WeightedFeatureRidge:
         self._factor: Any = None
 
     def _by_kernel(self, values: Floats, n_kernels: int) -> Floats:
-        return np.bincount(self.kernel_of, values, minlength=n_kernels)
+        return np.bincount(self.kernel_of, values, minlength=n_kernels).astype(np.float64)
 
     def solve(self, weights: Floats, start: Any = None, tol: float = 0.0) -> SVMPoint:
         """Solve for one weight vector (M,), exactly; `start` and `tol` are not needed.

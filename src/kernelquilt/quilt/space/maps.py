@@ -21,6 +21,7 @@ c, s           ``mean``, ``scale``
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
@@ -42,14 +43,14 @@ class FeatureMap:
     ----------
     columns : ndarray of int of shape (m,)
         The landmarks, as positions among the training samples.
-    projection : ndarray of shape (m, r)
+    projection : ndarray of shape (m, r), or None until it is made again
     mean : ndarray of shape (r,)
     scale : float
         Zero if nothing is left of the kernel after centring.
     """
 
     columns: Indices
-    projection: Floats
+    projection: Any
     mean: Floats
     scale: float
 
@@ -151,6 +152,17 @@ def independent_directions(kernel: Numbers) -> tuple[Indices, Floats]:
     inverse = solve_triangular(factor[:rank], np.eye(rank), lower=True, check_finite=False)
     ascending = np.argsort(kept)
     return kept[ascending], np.ascontiguousarray(inverse.T[ascending])
+
+
+def rounded(values: Floats) -> Floats:
+    """Round to single precision, so that half of the bytes hold the same numbers (`compact`)."""
+    return values.astype(np.float32).astype(np.float64)
+
+
+def compact(values: Floats) -> Numbers:
+    """Return numbers in single precision if none changes."""
+    single = values.astype(np.float32)
+    return single if np.array_equal(single, values) else values
 
 
 def _positive_part(K: Floats) -> tuple[Indices, Floats]:

@@ -18,9 +18,7 @@ from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input, sample_b
 from kernelquilt.quilt.ridge import Sums
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.transfer import Transfer
-from kernelquilt.quilt.space.views import ViewFeatures
-
-MOST_SAMPLES = 20_000  # that are held at a time, and that choices are made by
+from kernelquilt.quilt.space.views import MOST_SAMPLES, ViewFeatures
 
 Names = tuple[str, ...] | None
 

@@ -42,6 +42,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.kernels.centring import mean_diagonal
+from kernelquilt.quilt.space.maps import compact, rounded
 
 EPS = 0.1
 LEAST_SHARED = 5  # samples from which a leave-one-out error is trusted
@@ -67,6 +68,13 @@ class ByFeatures:
     def of(self, Z: Features) -> Floats:
         """Return predictions, as in `PairMap`."""
         return np.asarray(sum(Z[l] @ W for l, W in self.maps.items()))
+
+    def __reduce__(self) -> Any:
+        return ByFeatures._of_compact, ({l: compact(W) for l, W in self.maps.items()},)
+
+    @staticmethod
+    def _of_compact(maps: dict[int, Floats]) -> "ByFeatures":
+        return ByFeatures({l: W.astype(np.float64) for l, W in maps.items()})
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,20 @@ class Transfer:
     first: list[dict[int, PairMap]]
     second: list[PairMap | None]
 
+    @property
+    def by_samples(self) -> bool:
+        """Whether training samples take part in predictions."""
+        made = [*self.second, *(each for maps in self.first for each in maps.values())]
+        return any(isinstance(each, BySamples) for each in made)
+
+    def rounded(self) -> "Transfer":
+        """Return the same with maps in single precision."""
+        return replace(
+            self,
+            first=[{l: _rounded(each) for l, each in maps.items()} for maps in self.first],
+            second=[None if each is None else _rounded(each) for each in self.second],
+        )
+
     def complete(self, Z: Features, observed: Bools) -> Features:
         """Return the features of all views.
 
@@ -161,6 +183,12 @@ class Transfer:
 def _only(Z: Features, views: list[int], rows: Indices) -> Any:
     """Return the features of some views of some rows, by view."""
     return {l: Z[l][rows] for l in views}
+
+
+def _rounded(each: PairMap) -> PairMap:
+    if isinstance(each, ByFeatures):
+        return ByFeatures({l: rounded(W) for l, W in each.maps.items()})
+    return each
 
 
 class _Mean:
@@ -231,7 +259,8 @@ def solve_transfer(
     found = run(
         delayed(_from_view)(Z, observed, l, EPS * sizes[l], kernels, pairs) for l in range(M)
     )
-    scores, first = np.full((M, M), np.nan), [{} for _ in range(M)]
+    scores = np.full((M, M), np.nan)
+    first: list[dict[int, PairMap]] = [{} for _ in range(M)]
     for l, each in enumerate(found):
         for p, score, made, _, _ in each:
             scores[p, l], first[p][l] = score, made

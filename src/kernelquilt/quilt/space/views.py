@@ -14,12 +14,15 @@ from kernelquilt.core.memory import check_memory
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel
-from kernelquilt.quilt.space.maps import FeatureMap, fit_map
+from kernelquilt.quilt.space.maps import FeatureMap, fit_map, independent_directions
 from kernelquilt.quilt.space.transfer import Features
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
+MOST_SAMPLES = 20_000  # that are held at a time, and that choices are made by
+ALL_LANDMARKS = 1000  # samples up to which all are landmarks by default
+MANY_LANDMARKS = 300  # landmarks of a view by default where there are more
 LANDMARK_CONSTRAINTS: dict[str, Any] = {
-    "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+    "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "landmarks": [StrOptions(set(LANDMARKS))],
 }
 
@@ -90,6 +93,31 @@ class ViewFeatures:
             lengths[j, own] = made.lengths(z[own], known)
         return lengths
 
+    def are_all_of(self, n: int) -> bool:
+        """Whether the landmarks are all of n training samples, with their columns."""
+        everyone = self.input.views is not None and len(self.input.views) == n
+        return everyone and all(len(each.columns) == len(each.mean) for each in self.maps)
+
+    def without_projections(self) -> "ViewFeatures":
+        """Return the same without what follows from the landmarks."""
+        return replace(self, maps=[replace(each, projection=None) for each in self.maps])
+
+    def with_projections(self) -> "ViewFeatures":
+        """Return the same with the projections of the landmarks."""
+        return replace(
+            self,
+            maps=[
+                replace(made, projection=independent_directions(self._among(j))[1])
+                for j, made in enumerate(self.maps)
+            ],
+        )
+
+    def _among(self, j: int) -> Floats:
+        """Return the kernel among the landmarks of kernel j."""
+        columns, m = self.maps[j].columns, int(self.kernels[j])
+        landmarks = self.input.narrowed(self.input.views, m)[columns]
+        return self.input.between(landmarks, m, columns)
+
     def forget_others(self) -> "ViewFeatures":
         """Let the input forget training samples that are no landmarks."""
         columns = [np.empty(0, dtype=np.intp) for _ in self.input.names]
@@ -144,8 +172,10 @@ def fit_views(
     Z : Features of the n samples
         Zero where absent.
     """
-    # randomness is drawn in order, whatever the threads do
-    states = rng.randint(np.iinfo(np.int32).max, size=len(kernels))
+    # randomness is drawn in order, whatever the threads do, and only where it is needed
+    states = np.zeros(len(kernels), dtype=int)
+    if held.observed[columns].sum(axis=0).max() > n_landmarks:
+        states = rng.randint(np.iinfo(np.int32).max, size=len(kernels))
     done = Parallel(n_jobs, prefer="threads")(
         delayed(_fit_view)(
             held, data, columns, m, copies if centred else None, n_landmarks, landmarks, state
@@ -219,8 +249,15 @@ def _same(diag: Any) -> float:
     return float(values.mean()) if np.ptp(values) <= tolerance * np.abs(values).max() else np.nan
 
 
+def landmark_count(n_landmarks: int | str, n: int) -> int:
+    """Return the number of landmarks of a view, for n samples."""
+    if isinstance(n_landmarks, str):
+        return n if n <= ALL_LANDMARKS else MANY_LANDMARKS
+    return n_landmarks
+
+
 def check_feature_memory(
-    estimator: Any, data: Samples, n: int, n_landmarks: int, *, joint: int = 0
+    estimator: Any, data: Samples, n: int, n_landmarks: int, n_points: int = 0
 ) -> None:
     """Refuse training samples whose features would not fit into memory, before any is made.
 
@@ -230,14 +267,15 @@ def check_feature_memory(
         With the parameter `kernels`, and `max_memory` if it has a limit of its own.
     data : MultiView or KernelStack
     n : int
-        Number of samples that are held at a time.
+        Number of samples.
     n_landmarks : int
-    joint : int, default=0
-        Landmarks of all views together, for each landmark of a view.
+        Of a view.
+    n_points : int, default=0
+        Landmarks of all views together.
     """
-    M, m = count_kernels(data, estimator.kernels), min(n, n_landmarks)
-    D, points = M * m, min(n, joint * n_landmarks)
-    needed = 8 * (n * (4 * D + 3 * points) + 2 * D**2 + (2 * M + 6) * min(n, D) ** 2)
+    M, n = count_kernels(data, estimator.kernels), min(n, MOST_SAMPLES)
+    D = M * min(n, n_landmarks)
+    needed = 8 * (n * (4 * D + 3 * n_points) + 2 * D**2 + (2 * M + 6) * min(n, D) ** 2)
     limit = getattr(estimator, "max_memory", None)
     check_memory(n, M, needed, max_memory=limit, instead="lower n_landmarks; ")
 
