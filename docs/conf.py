@@ -40,7 +40,6 @@ myst_heading_anchors = 3
 myst_url_schemes = {"http": None, "https": None, "mailto": None}
 
 autosummary_generate = True
-autodoc_default_options = {"members": True, "inherited-members": True}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
