@@ -166,10 +166,10 @@ def problems_in_browser(site: Path, chromium: str, timeout: float = 1200) -> lis
     handler.done = threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    flags = (
-        "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-        "--disable-component-update --disable-sync --remote-debugging-port=0"
-    ).split()
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+    flags += ["--disable-background-networking", "--disable-component-update"]
+    # a browser without a window ends at once unless somebody may ask it something
+    flags.append("--remote-debugging-port=0")
     # nothing but the site can be reached
     flags.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
     with tempfile.TemporaryDirectory() as profile:

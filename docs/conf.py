@@ -40,7 +40,6 @@ myst_heading_anchors = 3
 myst_url_schemes = {"http": None, "https": None, "mailto": None}
 
 autosummary_generate = True
-autodoc_default_options = {"members": True, "inherited-members": True}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -50,6 +49,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kernelquilt"
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"index": [], "start": []}
 html_css_files = ["site.css"]
 html_context = {"default_mode": "auto"}
 html_theme_options = {
@@ -68,6 +68,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "ignore_pattern": r"write_patients\.py",
     "within_subsection_order": "gallery_order.Order",
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("kernelquilt",),

@@ -82,7 +82,7 @@ def pages() -> dict[str, str]:
     found = {}
     for family, module in families().items():
         text = heading(TITLES.get(family, f"kq.{family}"), "=")
-        text += f".. automodule:: kernelquilt.{family}\n   :no-members:\n\n"
+        text += f".. automodule:: kernelquilt.{family}\n\n"
         text += f".. currentmodule:: kernelquilt.{family}\n\n"
         for title, names in groups(module).items():
             text += (heading(title, "-") if title else "") + table(names)

@@ -40,7 +40,8 @@ def distance_of_views(model, X):
 
 
 # %%
-# One decomposition of each kernel serves the whole path over lambda.
+# One decomposition of each kernel serves the whole path over lambda. Views that must agree can
+# learn only what all of them can see.
 lams = 2.0 ** np.arange(-6, 11, 2)
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
 for color, (name, (X, y)) in zip(("#0072B2", "#D55E00"), data.items(), strict=True):
@@ -61,9 +62,6 @@ for color, (name, (X, y)) in zip(("#0072B2", "#D55E00"), data.items(), strict=Tr
     )
     left.plot(lams, accuracy, "o-", color=color, label=name)
     right.plot(lams, distance, "o-", color=color, label=name)
-
-# %%
-# Views that must agree can learn only what all of them can see.
 left.set_ylabel("test accuracy")
 right.set_ylabel("distance of a view from the mean")
 for ax in (left, right):

@@ -24,7 +24,8 @@ noisy = np.where(rng.random(1400) < 0.15, 1 - y, y)
 X = kq.MultiView({f"view {k}": view for k, view in enumerate(views)})
 
 # %%
-# The same penalties twice: for both, and for the SVM only. Kernels are made once.
+# The same penalties twice: for both, and for the SVM only. Kernels are made once. A large penalty
+# makes the weights fit the noise; a small one makes the SVM too smooth.
 maker = kq.ViewKernels()
 train, test = maker.fit_transform(X[:400]), maker.transform(X[400:])
 penalties = 4.0 ** np.arange(-2, 4)
@@ -38,9 +39,6 @@ for label, C_weights in {"C_weights = C": None, "C_weights = 1/16": 1 / 16}.item
     print(f"{label}: best test accuracy {max(accuracy):.3f}")
     left.plot(penalties, accuracy, "o-", label=label)
     right.plot(penalties, useful, "o-", label=label)
-
-# %%
-# A large penalty makes the weights fit the noise; a small one makes the SVM too smooth.
 left.set(ylabel="accuracy for the true labels")
 right.set(ylabel="weight of the three views that tell", ylim=(0, 1.05))
 for ax in (left, right):

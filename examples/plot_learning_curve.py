@@ -12,7 +12,8 @@ from sklearn.model_selection import StratifiedShuffleSplit, learning_curve
 import kernelquilt as kq
 
 # %%
-# Five views of digits, half of them absent. The curve is taken by scikit-learn.
+# Five views of digits, half of them absent. The curve is taken by scikit-learn. Each doubling
+# brings less. Where the curve is flat, more views help more than more samples.
 X, y = kq.datasets.load_example("digits")
 X = kq.datasets.make_absent(X, 0.5, random_state=0)
 sizes = [40, 80, 160]
@@ -29,9 +30,6 @@ for name, model in models.items():
     means = scores.mean(axis=1)
     ax.errorbar(sizes, means, scores.std(axis=1), marker="o", capsize=3, label=name)
     print(f"{name}: {means[0]:.3f} with 40 samples, {means[-1]:.3f} with 160")
-
-# %%
-# Each doubling brings less. Where the curve is flat, more views help more than more samples.
 ax.set(xscale="log", xlabel="training samples", ylabel="accuracy")
 ax.set_xticks(sizes, sizes)
 ax.minorticks_off()

@@ -25,7 +25,15 @@ uniform = kq.mkl.UniformMKLClassifier(10).fit(train, y_train)
 print(f"SVM on the mean kernel, absent kernels zero: {uniform.score(test, y_test):.3f}")
 
 # %%
-# In row p and column l: how much of view p is explained by view l alone.
+# Three things that it learned. On the left, in row p and column l: how much of view p is explained
+# by view l alone. In the middle the reliability, the weight of what a view says on its own. On the
+# right how often predictions of a given probability are right.
+proba = model.predict_proba(test)
+top = proba.max(axis=1)
+is_right = model.classes_[proba.argmax(axis=1)] == y_test
+edges = np.quantile(top, np.linspace(0, 1, 7))
+group = np.clip(np.searchsorted(edges, top) - 1, 0, 5)
+
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
 transfer = np.ma.masked_array(model.view_transfer_, np.eye(len(X.names), dtype=bool))
 image = left.imshow(transfer, cmap="viridis", vmin=0)
@@ -33,20 +41,9 @@ left.set_xticks(range(len(X.names)), X.names, rotation=45, ha="right")
 left.set_yticks(range(len(X.names)), X.names)
 left.set(title="view explained (row) by view (column)")
 figure.colorbar(image, ax=left, label="leave-one-out R²")
-
-# %%
-# Reliability: the weight of what a view says on its own.
 middle.barh(X.names, model.reliability_)
 middle.invert_yaxis()
 middle.set(xlabel="reliability", title="views on their own")
-
-# %%
-# How often predictions of a given probability are right.
-proba = model.predict_proba(test)
-top = proba.max(axis=1)
-is_right = model.classes_[proba.argmax(axis=1)] == y_test
-edges = np.quantile(top, np.linspace(0, 1, 7))
-group = np.clip(np.searchsorted(edges, top) - 1, 0, 5)
 right.plot([0.3, 1], [0.3, 1], color="grey", linewidth=1)
 right.plot(
     [top[group == g].mean() for g in range(6)],

@@ -2,7 +2,7 @@
 
 The error of a completed kernel Kh against the true K, over the samples t that lacked it, is the
 average relative error of Bhadra, Kaski and Rousu, "Multi-view kernel completion", Machine Learning
-2017, Eq. (34),
+2017, Eq. (34)::
 
     ARE = 100 / |T| sum_{t in T} |kh_t - k_t| / |k_t|,
 
