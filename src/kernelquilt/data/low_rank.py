@@ -231,6 +231,7 @@ class LowRankStack:
         Returns
         -------
         stack : LowRankStack
+            The same rows of these kernels.
         """
         positions = [self._position(kernel) for kernel in kernels]
         names = check_names((self.names[m] for m in positions), len(positions), "kernel")
@@ -309,7 +310,18 @@ class LowRankStack:
         return Factors(Z, starts, self._observed)
 
     def parts(self, n_entries: int) -> Iterator["LowRankStack"]:
-        """Yield the rows in parts of at most about `n_entries` entries of the factors."""
+        """Yield the rows in parts.
+
+        Parameters
+        ----------
+        n_entries : int
+            About how many entries the factors of a part have at most.
+
+        Yields
+        ------
+        part : LowRankStack
+            Some of the rows, in their order.
+        """
         size = max(1, n_entries // int(self.ranks.sum()))
         for start in range(0, len(self), size):
             yield self[start : start + size]

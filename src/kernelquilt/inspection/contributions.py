@@ -71,6 +71,16 @@ class ViewContributions:
         What the output is, such as ``"log odds of 1"``.
     index : ndarray of shape (n,)
         Identifiers of the samples.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> model = kq.LateFusionClassifier().fit(X[:100], y[:100])
+    >>> found = kq.inspection.view_contributions(model, X[100:103])
+    >>> found.values.shape, found.view_names == X.names
+    ((3, 3), True)
     """
 
     values: Floats
@@ -142,6 +152,7 @@ def view_contributions(
     Returns
     -------
     contributions : ViewContributions
+        What each view of each sample adds.
 
     Notes
     -----

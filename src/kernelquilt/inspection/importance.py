@@ -43,6 +43,16 @@ class ViewImportance:
         Of how many samples the scores are.
     what : str
         What the score is.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> model = kq.LateFusionClassifier().fit(X[:100], y[:100])
+    >>> found = kq.inspection.view_importance(model, X[100:], y[100:])
+    >>> found.drop.shape
+    (3,)
     """
 
     view_names: tuple[str, ...]

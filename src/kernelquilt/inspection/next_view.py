@@ -54,6 +54,16 @@ class NextView:
         Which loss it is.
     index : ndarray of shape (n,)
         Identifiers of the samples.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> model = kq.LateFusionClassifier().fit(X[:100], y[:100])
+    >>> found = kq.inspection.next_view(model, X[200:203], X[100:200], y[100:200])
+    >>> found.gains.shape
+    (3, 3)
     """
 
     view_names: tuple[str, ...]

@@ -37,6 +37,16 @@ class PatternScores:
         On all samples.
     what : str
         What the score is.
+
+    Examples
+    --------
+    >>> import kernelquilt as kq
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    >>> model = kq.LateFusionClassifier().fit(X[:100], y[:100])
+    >>> found = kq.inspection.score_by_pattern(model, X[100:], y[100:])
+    >>> int(found.pattern_counts.sum()) == len(y) - 100
+    True
     """
 
     view_names: tuple[str, ...]
@@ -67,6 +77,7 @@ def score_by_pattern(model: Any, X: Any, y: Any, *, scoring: Any = None) -> Patt
     Returns
     -------
     scores : PatternScores
+        Scores and counts.
 
     Examples
     --------

@@ -59,6 +59,7 @@ class FeatureKernels(ViewTransformer):
         Returns
         -------
         factors : LowRankStack of n_samples samples
+            Zero rows where a view is absent.
         """
         with unchanged_on_error(self):
             features = super().fit_transform(X, y)
@@ -71,9 +72,11 @@ class FeatureKernels(ViewTransformer):
         Parameters
         ----------
         X : MultiView, or any input of `as_views`, of n_samples samples
+            Samples in the form of the training samples.
 
         Returns
         -------
         factors : LowRankStack of n_samples samples
+            Zero rows where a view is absent.
         """
         return LowRankStack._of_views(super().transform(X), self._origin)

@@ -118,7 +118,9 @@ class Gaussian(BaseEstimator):
         Parameters
         ----------
         A : ndarray or sparse matrix of shape (n, n_columns)
+            Samples of the rows.
         B : ndarray or sparse matrix of shape (m, n_columns)
+            Samples of the columns.
 
         Returns
         -------

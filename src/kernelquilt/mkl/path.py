@@ -39,8 +39,10 @@ def mkl_path(
     ----------
     estimator : classifier or regressor of this package
         Its other parameters hold for all fits; it is not changed.
-    X, y, sample_weight
-        Training data, as in the ``fit`` of the estimator.
+    X : array-like, DataFrame, MultiView, KernelStack or LowRankStack of n samples
+        Training samples, as in the ``fit`` of the estimator.
+    y : array-like of shape (n,)
+        Class labels, or targets.
     Cs : array-like of shape (n_C,)
         Penalties `C`, or `c` of the MHKS family, fitted in this order; ascending is fastest.
     ps : array-like of shape (n_p,), default=None
@@ -49,6 +51,8 @@ def mkl_path(
         Penalties `lam`; all of the others are fitted for each of them.
     epsilons : array-like of shape (n_epsilon,), default=None
         Errors that cost nothing to a regressor; all of the others are fitted for each of them.
+    sample_weight : array-like of shape (n,), default=None
+        As in the ``fit`` of the estimator.
 
     Returns
     -------

@@ -42,6 +42,13 @@ class SavedModel(NamedTuple):
         The class of the model.
     foreign : tuple of str
         Classes and functions of other packages that `load` has to be told to trust.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import kernelquilt as kq
+    >>> str(kq.persistence.SavedModel(Path("model.kq"), 2**20, "QuiltClassifier"))
+    "QuiltClassifier in 'model.kq', 1.00 MiB"
     """
 
     path: Path

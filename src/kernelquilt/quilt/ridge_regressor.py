@@ -95,6 +95,7 @@ class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
         Returns
         -------
         y : ndarray of shape (n_rows,), or (n_rows, n_targets)
+            The predictions.
         """
         check_is_fitted(self, "input_")
         rows = self.input_.rows(self, X)
@@ -113,6 +114,7 @@ class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
         y : array-like of shape (n_rows,), or (n_rows, n_targets)
             True targets; refused if their index has the samples of X in another order.
         sample_weight : array-like of shape (n_rows,), optional
+            How much each sample counts, equally by default.
 
         Returns
         -------

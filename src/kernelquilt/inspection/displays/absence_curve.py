@@ -73,6 +73,7 @@ class AbsenceCurveDisplay:
         Parameters
         ----------
         model : fitted estimator, or dict of str to fitted estimators
+            Models that take absent views, by the name of their line.
         X : MultiView, dict, KernelStack, DataFrame or array of n samples
             Samples that the models have not seen.
         y : array-like of shape (n,)
@@ -130,6 +131,7 @@ class AbsenceCurveDisplay:
         Returns
         -------
         display : AbsenceCurveDisplay
+            Itself, drawn.
         """
         ax = axes_for(ax, self.figsize)
         self.errorbars_: dict[str, Any] = {}

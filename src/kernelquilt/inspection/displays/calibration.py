@@ -82,6 +82,7 @@ class CalibrationByPatternDisplay:
         Parameters
         ----------
         model : fitted classifier with probabilities
+            The model to look at.
         X : MultiView, dict, KernelStack, DataFrame or array of n samples
             Samples that the model has not seen.
         y : array-like of shape (n,)
@@ -132,6 +133,7 @@ class CalibrationByPatternDisplay:
         Returns
         -------
         display : CalibrationByPatternDisplay
+            Itself, drawn.
         """
         ax = axes_for(ax, self.figsize)
         lowest = min((float(c.probability.min()) for c in self.curves.values()), default=0.0)

@@ -107,6 +107,7 @@ class CompletionDisplay:
         Returns
         -------
         display : CompletionDisplay
+            Itself, drawn.
         """
         from matplotlib import colormaps
 

@@ -84,7 +84,9 @@ class ViewContributionsDisplay:
         Parameters
         ----------
         model : fitted estimator
+            As in `view_contributions`.
         X : MultiView, dict, KernelStack, DataFrame or array of n samples
+            Samples to explain.
         sample : int, str or None, default=None
             Identifier of the one sample to draw, or its position where samples have none.
         target : str, int or None, default=None
@@ -159,6 +161,7 @@ class ViewContributionsDisplay:
         Returns
         -------
         display : ViewContributionsDisplay
+            Itself, drawn.
         """
         ax = axes_for(ax, self.figsize)
         (self._draw_waterfall if self.single else self._draw_strips)(ax)

@@ -62,6 +62,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         model : fitted estimator of `kernelquilt.mkl`
+            The model to look at.
         against : {"solves", "seconds"}, default="solves"
             What the horizontal axis is.
 
@@ -96,6 +97,7 @@ class ConvergenceDisplay:
         Returns
         -------
         display : ConvergenceDisplay
+            Itself, drawn.
         """
         self.figure_, grid = grid_for(ax, self.figsize, 1, 2)
         left, right = (self.figure_.add_subplot(grid[0, k]) for k in range(2))

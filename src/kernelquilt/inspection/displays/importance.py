@@ -49,8 +49,11 @@ class ViewImportanceDisplay:
         Parameters
         ----------
         model : estimator
+            As in `view_importance`.
         X : MultiView, dict, KernelStack, DataFrame or array of n samples
+            Samples to score.
         y : array-like of shape (n,)
+            Their labels or targets.
         **options : dict
             Of `view_importance`, such as ``scoring`` and ``cv``.
 
@@ -77,6 +80,7 @@ class ViewImportanceDisplay:
         Returns
         -------
         display : ViewImportanceDisplay
+            Itself, drawn.
         """
         self.figure_, grid = grid_for(ax, self.figsize, 1, 2)
         left = self.figure_.add_subplot(grid[0, 0])

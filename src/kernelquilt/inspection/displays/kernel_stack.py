@@ -78,6 +78,7 @@ class KernelStackDisplay:
         Parameters
         ----------
         X : MultiView, KernelStack, dict or 2-D data of n samples
+            Kernels, or what they are computed from.
         y : array-like of shape (n,), default=None
             Classes to sort samples by.
         kernels : str, callable, list or dict, default="gaussian"
@@ -122,6 +123,7 @@ class KernelStackDisplay:
         Returns
         -------
         display : KernelStackDisplay
+            Itself, drawn.
         """
         names, n_shown = self.stack.names, min(len(self.K), SHOWN)
         self.figure_, grid = grid_for(ax, self.figsize, 2, 2 * n_shown, height_ratios=(1.0, 1.5))

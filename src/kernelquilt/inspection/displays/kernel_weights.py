@@ -91,6 +91,7 @@ class KernelWeightsDisplay:
         Returns
         -------
         display : KernelWeightsDisplay
+            Itself, drawn.
         """
         ax = axes_for(ax, self.figsize)
         heights = np.arange(len(self.kernel_names))

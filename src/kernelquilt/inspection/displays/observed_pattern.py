@@ -64,6 +64,7 @@ class ObservedPatternDisplay:
         Parameters
         ----------
         X : MultiView, KernelStack, dict or 2-D data of n samples
+            The samples to look at.
         views : dict of str to columns, "columns" or None, default=None
             The views of 2-D data, as in `as_views`.
         max_patterns : int, default=24
@@ -100,6 +101,7 @@ class ObservedPatternDisplay:
         Returns
         -------
         display : ObservedPatternDisplay
+            Itself, drawn.
         """
         width, height = self._size
         self.figure_, grid = grid_for(

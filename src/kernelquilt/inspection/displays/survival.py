@@ -47,6 +47,7 @@ class SurvivalByViewDisplay:
             With ``predict_survival_function``, which returns step functions with times ``x`` and
             probabilities ``y``.
         X : MultiView, dict, KernelStack, DataFrame or array of n samples
+            Samples, of which one is drawn.
         sample : int, default=0
             Position of the sample.
 
@@ -82,6 +83,7 @@ class SurvivalByViewDisplay:
         Returns
         -------
         display : SurvivalByViewDisplay
+            Itself, drawn.
         """
         ax = axes_for(ax, self.figsize)
         self.lines_ = {}

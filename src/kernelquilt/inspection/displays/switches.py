@@ -65,6 +65,7 @@ class SwitchDisplay:
         Parameters
         ----------
         model : fitted SampleAdaptiveMKLClassifier
+            The model to look at.
         y : array-like of shape (n,), default=None
             Labels of the training samples, to sort them by.
         problem : int, default=0
@@ -101,6 +102,7 @@ class SwitchDisplay:
         Returns
         -------
         display : SwitchDisplay
+            Itself, drawn.
         """
         from matplotlib.colors import ListedColormap
 

@@ -84,6 +84,7 @@ class ViewTransferDisplay:
         Returns
         -------
         display : ViewTransferDisplay
+            Itself, drawn.
         """
         ax = axes_for(ax, self.figsize)
         M = len(self.view_names)

@@ -193,6 +193,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         y : array-like of shape (n_rows,)
             True targets; refused if their index has the samples of X in another order.
         sample_weight : array-like of shape (n_rows,), optional
+            How much each sample counts, equally by default.
 
         Returns
         -------

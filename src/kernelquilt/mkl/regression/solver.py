@@ -86,6 +86,7 @@ def solve_mkl_regression(
     Returns
     -------
     Solution
+        Weights, signed duals, bias, objective and bound.
 
     Examples
     --------

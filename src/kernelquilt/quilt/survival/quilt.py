@@ -174,6 +174,7 @@ class QuiltSurvival(BaseEstimator):
         Returns
         -------
         self : QuiltSurvival
+            The fitted model.
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
@@ -245,6 +246,7 @@ class QuiltSurvival(BaseEstimator):
         Returns
         -------
         hazard : ndarray of n_rows functions, or of shape (n_rows, k)
+            Cumulative hazards by time.
         """
         hazard = np.outer(np.exp(self.predict(X)), self.baseline_hazard_)
         return hazard if return_array else self._functions(hazard, 0.0)
@@ -262,6 +264,7 @@ class QuiltSurvival(BaseEstimator):
         Returns
         -------
         survival : ndarray of n_rows functions, or of shape (n_rows, k)
+            Probabilities by time of no event until then.
         """
         survival = np.exp(-self.predict_cumulative_hazard_function(X, return_array=True))
         return survival if return_array else self._functions(survival, 1.0)
