@@ -16,6 +16,8 @@ from kernelquilt._messages import check_names, quoted
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data import frames
 
+LARGEST = 1e151  # values whose squares may be summed
+
 
 def as_blocks(views: Mapping[Any, Any] | Sequence[Any]) -> dict[str, Any]:
     """Return the blocks of views by name after checking that they have the same number of rows."""
@@ -214,7 +216,7 @@ def missing_cells(block: Any) -> Bools:
 
 
 def check_finite(name: str, block: Any) -> None:
-    """Refuse infinite values, and missing cells in sparse matrices."""
+    """Refuse infinite values, those too large to square, and missing cells in sparse matrices."""
     values = block.data if issparse(block) else block
     infinite = np.isinf(values)
     if infinite.any():
@@ -226,6 +228,15 @@ def check_finite(name: str, block: Any) -> None:
             f"view {name!r} has {infinite.sum()} infinite values (inf) in {len(np.unique(rows))} "
             f"of {block.shape[0]} samples; replace them, or set the cells to NaN and impute them "
             "with ViewTransformer"
+        )
+    size = max(
+        float(np.fmax.reduce(values, axis=None, initial=0.0)),
+        -float(np.fmin.reduce(values, axis=None, initial=0.0)),
+    )
+    if size > LARGEST:
+        raise ValueError(
+            f"view {name!r} has values up to {size:.3g}, whose squares are too large for a number; "
+            "divide it by its largest value"
         )
     if issparse(block) and np.isnan(values).any():
         raise ValueError(

@@ -12,6 +12,7 @@ from kernelquilt.data.blocks import with_nan
 # the cache, large enough to hide the cost of a numpy call.
 _BLOCK = 256
 
+LARGEST = {"float32": 1e18, "float64": 1e151}  # entries whose squares may be summed
 _REMEDY = "mark samples as absent with observed=, or repair the kernel"
 
 
@@ -83,10 +84,12 @@ def check_kernel(kernel: Kernel, name: str) -> None:
                 np.abs(difference, out=difference)
                 # NaN and inf of either side come through the difference and the maximum
                 asymmetry = np.maximum(asymmetry, difference.max())
-    if asymmetry == 0:
-        return
     if not np.isfinite(asymmetry):
         check_finite(kernel, name)
+    # in a positive semi-definite kernel nothing is larger than the diagonal
+    check_finite(np.diagonal(kernel)[:, np.newaxis], name)
+    if asymmetry == 0:
+        return
     largest = max(kernel.max(), -kernel.min())
     tolerance = 1e-4 if kernel.dtype == np.float32 else 1e-6
     if asymmetry > tolerance * largest:
@@ -98,10 +101,16 @@ def check_kernel(kernel: Kernel, name: str) -> None:
 
 
 def check_finite(kernel: Kernel, name: str, remedy: str = _REMEDY) -> None:
-    """Check that a kernel is finite; `remedy` is what the message advises."""
-    if kernel.size == 0 or (np.isfinite(kernel.min()) and np.isfinite(kernel.max())):
+    """Check that a kernel is finite, its squares too; `remedy` is what the message advises."""
+    largest = LARGEST[kernel.dtype.name]
+    if kernel.size == 0 or (kernel.min() >= -largest and kernel.max() <= largest):
         return
     bad = ~np.isfinite(kernel)
+    if not bad.any():
+        raise ValueError(
+            f"kernel {name!r} has entries up to {np.abs(kernel).max():.3g}, whose squares are too "
+            f"large for {kernel.dtype}; divide it by its largest entry, or scale the view"
+        )
     raise ValueError(
         f"kernel {name!r} has {bad.sum()} entries that are NaN or inf between observed "
         f"samples, in {bad.any(axis=1).sum()} of {len(kernel)} rows; {remedy}"

@@ -112,7 +112,8 @@ def call_kernel(name: str, kernel: Any, A: Any, B: Any) -> Floats:
 def _named(name: str, A: Any) -> Iterator[None]:
     """Name the kernel in errors, and what can be done if it cannot take sparse data."""
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+            yield
     except (TypeError, ValueError) as error:
         if issparse(A):
             raise ValueError(
@@ -122,5 +123,5 @@ def _named(name: str, A: Any) -> Iterator[None]:
                 + " ".join(str(error).split())
             ) from error
         if isinstance(error, TypeError):
-            raise
+            raise TypeError(f"kernel {name!r} cannot be called as k(A, B): {error}") from error
         raise ValueError(f"kernel {name!r} could not be computed: {error}") from error

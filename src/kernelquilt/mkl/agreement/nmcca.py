@@ -107,12 +107,15 @@ def solve_nmcca(
     for S in views:
         U, singular, Vt = np.linalg.svd(S, full_matrices=False)
         rank = int(np.count_nonzero(singular > RANK_TOL * singular.max(initial=0.0)))
-        squares = singular[:rank] ** 2
-        own = float(eps) if eps is not None else SHARE * float(squares.sum()) / max(rank, 1)
-        parts.append(U[:, :rank] * (singular[:rank] / np.sqrt(squares + own)))
-        right.append(Vt[:rank].T / np.sqrt(squares + own))
+        singular = singular[:rank]
+        size = singular.max(initial=0.0)
+        own = size * np.sqrt(SHARE * np.mean(np.square(singular / size))) if rank else 0.0
+        own = np.sqrt(eps) if eps is not None else own
+        # hypot, as squares of small numbers may be zero
+        parts.append(U[:, :rank] * (singular / np.hypot(singular, own)))
+        right.append(Vt[:rank].T / np.hypot(singular, own))
         ranks.append(rank)
-        used.append(own)
+        used.append(float(own**2))
     _, singular, Zt = np.linalg.svd(np.hstack(parts), full_matrices=False)
     rank = int(np.count_nonzero(singular > RANK_TOL * singular.max(initial=0.0)))
     if rank == 0:

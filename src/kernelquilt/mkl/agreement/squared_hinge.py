@@ -221,7 +221,10 @@ class AgreementProblem:
                 H[np.arange(start + 1, end), np.arange(start + 1, end)] += self.c[l]
                 H[start, start] += BIAS_RIDGE
                 right[part] = -(B.T @ residual[l])
-            w = cho_solve(cho_factor(H, check_finite=False), right, check_finite=False)
+            try:
+                w = cho_solve(cho_factor(H, check_finite=False), right, check_finite=False)
+            except np.linalg.LinAlgError:  # penalties beyond what rounding leaves of the others
+                w = np.linalg.lstsq(H, right, rcond=None)[0]
             for l, B, start, end in zip(block, axes, ends[:-1], ends[1:], strict=True):
                 one = self.views.spectra[l]
                 assert one is not None
