@@ -1,6 +1,5 @@
 """What a data set with absent views looks like, and what to try on it."""
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.own_data.files import UserData
+from kernelquilt.inspection.pattern_scores import patterns_of
 
 MANY_SAMPLES = 3000  # above this the quilt, of cost n^3, takes minutes
 FEW_IN_CLASS = 5
@@ -151,12 +151,10 @@ def _summary(data: MultiView, name: str) -> ViewSummary:
 
 
 def _patterns(data: MultiView) -> tuple[Pattern, ...]:
-    rows = Counter(map(tuple, data.observed.tolist()))
-    # ties in a fixed order, the more complete pattern first
-    ordered = sorted(rows.items(), key=lambda item: (-item[1], [not has for has in item[0]]))
+    patterns, counts, _ = patterns_of(data.observed)
     return tuple(
-        Pattern(tuple(name for name, has in zip(data.names, row, strict=True) if has), count)
-        for row, count in ordered
+        Pattern(tuple(name for name, has in zip(data.names, row, strict=True) if has), int(count))
+        for row, count in zip(patterns, counts, strict=True)
     )
 
 
