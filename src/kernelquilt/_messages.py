@@ -205,6 +205,7 @@ def summary_html(title: str, names: Sequence[str], details: Sequence[str], obser
         As in `summary`.
     """
     cell = "padding:0.1em 0.8em 0.1em 0;text-align:left;white-space:nowrap;border:0"
+    table = "border-collapse:collapse;margin:0.3em 0;color:inherit;font-size:inherit"
     present = observed.mean(axis=0) if len(observed) else np.ones(len(names))
     rows = [
         f'<tr style="background:none"><td style="{cell}">{escape(name)}</td>'
@@ -215,7 +216,7 @@ def summary_html(title: str, names: Sequence[str], details: Sequence[str], obser
     more = f"<div>and {len(names) - SHOWN} more</div>" if len(names) > SHOWN else ""
     return (
         f'<div style="font-size:0.92em"><div><b>{escape(_headline(title, observed))}</b></div>'
-        f'<table style="border-collapse:collapse;margin:0.3em 0">{"".join(rows)}</table>{more}'
+        f'<table style="{table}">{"".join(rows)}</table>{more}'
         f"{_patterns_html(names, observed)}</div>"
     )
 

@@ -210,6 +210,20 @@ class TestForms:
             found = view_contributions(model, X).values
             np.testing.assert_allclose(found, expected, atol=1e-10)
 
+    def test_text_columns_and_missing_cells(self):
+        rng = np.random.default_rng(0)
+        clinic = pd.DataFrame({"age": rng.normal(size=90), "sex": rng.choice(["f", "m"], 90)})
+        clinic.loc[:10, "age"] = np.nan
+        clinic.loc[80:] = np.nan
+        rna = pd.DataFrame(self.X[:, :3]).fillna(0.0).add_prefix("g")
+        X = kq.MultiView({"clinic": clinic, "rna": rna})
+        for model in (kq.QuiltClassifier(random_state=0), kq.LateFusionClassifier()):
+            model.fit(X[:60], self.y[:60])
+            found = view_contributions(model, X[60:])
+            proba = model.predict_proba(X[60:])
+            np.testing.assert_allclose(found.output, np.log(proba[:, 1] / proba[:, 0]), atol=1e-8)
+            assert not found.values[20:, 0].any()
+
     def test_completion_before_the_classifier(self):
         X = kq.as_views(self.X, VIEWS)
         model = make_pipeline(kq.ViewKernels(), kq.TransferFill(), kq.SimpleMKLClassifier())

@@ -18,8 +18,9 @@ from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import without_columns
 from kernelquilt.data.conversion import as_two_dimensional, as_views, has_views
-from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.data.stack import as_stack
 from kernelquilt.data.validation import validate_views
+from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import is_precomputed
 
 SMALLEST = 1e-15  # probabilities are not taken for smaller before their logarithms
@@ -54,18 +55,16 @@ class Cohort:
         if self.columns is not None:
             return without_columns(take(self.data, rows), self.columns, kept)
         part = self.data[rows]
-        if isinstance(part, KernelStack):
-            return part._with_observed(kept)
-        return part.with_observed(kept)
+        return (
+            part.with_observed(kept) if isinstance(part, MultiView) else part._with_observed(kept)
+        )
 
     @property
     def n_cells(self) -> int:
         """Size of a sample, in numbers."""
-        if isinstance(self.data, KernelStack):
-            return self.data.shape[1]
-        if self.columns is not None:
-            return int(self.data.shape[1])
-        return sum(self.data.given(name).shape[1] for name in self.names)
+        if isinstance(self.data, MultiView):
+            return sum(self.data.given(name).shape[1] for name in self.names)
+        return int(self.data.shape[1])
 
     @property
     def index(self) -> Array:
@@ -94,7 +93,9 @@ def samples_of(model: Any, X: Any) -> Cohort:
     """
     check_is_fitted(model)
     parts = list(_parts(model))
-    if isinstance(X, KernelStack) or is_precomputed(getattr(parts[0], "kernels", None)):
+    if hasattr(X, "observed") and not isinstance(X, MultiView):  # kernels, as Grams or factors
+        return Cohort(X, X.names, X.observed)
+    if is_precomputed(getattr(parts[0], "kernels", None)):
         stack = as_stack(X)
         return Cohort(stack, stack.names, stack.observed)
     knowing = [part for part in parts if hasattr(part, "view_forms_")]

@@ -11,6 +11,7 @@ from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.own_data.files import UserData
+from kernelquilt.inspection.pattern_scores import patterns_of
 
 MANY_SAMPLES = 3000  # above this the quilt, of cost n^3, takes minutes
 FEW_IN_CLASS = 5
@@ -219,15 +220,10 @@ def _summary(name: str, present: Bools, facts: _Facts) -> ViewSummary:
 
 
 def _patterns(data: MultiView) -> tuple[Pattern, ...]:
-    rows, counts = np.unique(data.observed, axis=0, return_counts=True)
-    # ties in a fixed order, the more complete pattern first
-    ordered = sorted(
-        zip(rows.tolist(), counts.tolist(), strict=True),
-        key=lambda item: (-item[1], [not has for has in item[0]]),
-    )
+    patterns, counts, _ = patterns_of(data.observed)
     return tuple(
-        Pattern(tuple(name for name, has in zip(data.names, row, strict=True) if has), count)
-        for row, count in ordered
+        Pattern(tuple(name for name, has in zip(data.names, row, strict=True) if has), int(count))
+        for row, count in zip(patterns, counts, strict=True)
     )
 
 

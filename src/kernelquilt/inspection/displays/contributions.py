@@ -222,5 +222,5 @@ class ViewContributionsDisplay:
         rows_of_names(ax, [f"{label(names[p])} ({counts[p]})" for p in self.order])
         for height in range(1, len(self.order), 2):
             ax.axhspan(height - 0.5, height + 0.5, color=ABSENT, alpha=0.25, zorder=0, linewidth=0)
-        ax.set_xlabel(literal(f"contribution to the {self.what} (bar: mean size)"))
+        ax.set_xlabel(literal(f"contribution to the {self.what}\n(bar: mean size)"))
         ax.set_ylabel("view (samples with it)", fontsize=8)
