@@ -45,7 +45,7 @@ def factors_of(n):
         method="nystroem",
         n_components=RANK,
         factors=True,
-        dtype="float32",
+        dtype=np.float32,
         random_state=0,
     )
     start = time.process_time()

@@ -252,7 +252,7 @@ def test_map_to_factors(samples):
     X, _ = samples
     views = kq.as_views(X, VIEWS)
     features = kq.EmpiricalKernelMap(kernels="gaussian").fit(views)
-    factors = kq.EmpiricalKernelMap(kernels="gaussian", factors=True, dtype="float32").fit(views)
+    factors = kq.EmpiricalKernelMap(kernels="gaussian", factors=True, dtype=np.float32).fit(views)
     stack = factors.transform(views[:9])
     assert stack.dtype == np.float32
     for name in stack.names:

@@ -76,3 +76,8 @@ class FeatureKernels(ViewTransformer):
         factors : LowRankStack of n_samples samples
         """
         return LowRankStack._of_views(super().transform(X), self._origin)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
