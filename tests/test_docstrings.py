@@ -13,7 +13,10 @@ import kernelquilt as kq
 from discovery import estimators, public, public_callables
 
 # words that mean something else wherever they stand
-WORDS = {"eps", "estimator", "init", "lam", "method", "n_components", "rank", "ridge", "solver"}
+WORDS = {
+    *("eps", "estimator", "init", "lam", "method", "n_components", "n_landmarks", "rank", "ridge"),
+    "solver",
+}
 # estimators in which a shared word means something else
 APART = {
     "kernels": {

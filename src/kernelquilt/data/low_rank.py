@@ -5,7 +5,7 @@ behaves like a `KernelStack`: it has names, a mask of the samples that each kern
 sliced by rows without a copy.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -308,23 +308,6 @@ class LowRankStack:
         for m, part in enumerate(np.split(Z, starts[1:-1], axis=1)):
             self._copy(m, part)
         return Factors(Z, starts, self._observed)
-
-    def parts(self, n_entries: int) -> Iterator["LowRankStack"]:
-        """Yield the rows in parts.
-
-        Parameters
-        ----------
-        n_entries : int
-            About how many entries the factors of a part have at most.
-
-        Yields
-        ------
-        part : LowRankStack
-            Some of the rows, in their order.
-        """
-        size = max(1, n_entries // int(self.ranks.sum()))
-        for start in range(0, len(self), size):
-            yield self[start : start + size]
 
     def _copy(self, m: int, out: Array) -> None:
         """Copy one factor to `out`, zero where absent, a few rows at a time."""

@@ -15,7 +15,6 @@ import numpy as np
 from kernelquilt._messages import check_mask, quoted, row_positions, summary, summary_html
 from kernelquilt._typing import Bools
 from kernelquilt.core.dask_chunks import holds_dask
-from kernelquilt.data import mudata
 from kernelquilt.data.blocks import (
     as_blocks,
     check_finite,
@@ -29,8 +28,11 @@ from kernelquilt.data.columns import ViewColumns, blocks_of_columns, has_view_le
 from kernelquilt.data.frames import is_frame
 from kernelquilt.data.joining import (
     ByIdentifier,
+    as_mudata,
+    blocks_of,
     common_index,
     join_frames,
+    labels_of,
     side_by_side,
 )
 
@@ -210,9 +212,9 @@ class MultiView:
         labels : Series of shape (n_samples,)
             Only with `label`.
         """
-        blocks, observed, columns = mudata.blocks_of(mdata, layers)
+        blocks, observed, columns = blocks_of(mdata, layers)
         made = cls(blocks, observed, index=mdata.obs_names.to_numpy(), columns=columns)
-        return made if label is None else (made, mudata.labels_of(mdata, label))
+        return made if label is None else (made, labels_of(mdata, label))
 
     @classmethod
     def read(cls, source: Any, **options: Any) -> Any:
@@ -450,7 +452,7 @@ class MultiView:
             A modality holds the samples that have the view, samples without any view are lost, and
             MuData orders them by modality: labels follow as ``y.loc[mdata.obs_names]``.
         """
-        return mudata.as_mudata(self)
+        return as_mudata(self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise TypeError(

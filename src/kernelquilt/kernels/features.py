@@ -15,13 +15,12 @@ class FeatureKernels(ViewTransformer):
     `PolynomialCountSketch` of scikit-learn, are the factor of its kernel. Classifiers that are
     given the factors learn on these kernels without making any of them. A transformer is fitted
     to the samples that have the view. `EmpiricalKernelMap` does the same for the kernels of this
-    package, on landmarks.
+    package, on landmarks. A view that passes through is its own factor, that of the linear kernel.
 
     Parameters
     ----------
     transformers : dict of str to transformer, transformer or "auto", default="auto"
-        As in `ViewTransformer`; a view that passes through is its own factor, that of the linear
-        kernel.
+        As in `ViewTransformer`.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
 
@@ -80,3 +79,8 @@ class FeatureKernels(ViewTransformer):
             Zero rows where a view is absent.
         """
         return LowRankStack._of_views(super().transform(X), self._origin)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error, warn_user
@@ -90,9 +90,9 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Whether to return one 2-D array, zero where a kernel is absent, instead of a `MultiView`.
     factors : bool, default=False
         Whether to return a `LowRankStack`, on which classifiers work without any kernel, instead
-        of a `MultiView`.
-    dtype : {"float64", "float32"}, default="float64"
-        Type of these factors; float32 takes half of the memory.
+        of a `MultiView`; in `dtype`, of which np.float32 takes half of the memory.
+    dtype : {np.float64, np.float32}, default=np.float64
+        The type in which kernels are stored.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
 
@@ -133,7 +133,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         "views": "no_validation",
         "concatenate": ["boolean"],
         "factors": ["boolean"],
-        "dtype": [StrOptions({"float64", "float32"})],
+        "dtype": [Options(type, {np.float64, np.float32})],
         "random_state": ["random_state"],
     }
 
@@ -148,7 +148,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         views: Any = None,
         concatenate: bool = False,
         factors: bool = False,
-        dtype: str = "float64",
+        dtype: Any = np.float64,
         random_state: Any = None,
     ) -> None:
         self.rank_tol = rank_tol

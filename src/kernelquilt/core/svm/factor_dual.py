@@ -53,6 +53,7 @@ EASY_GAP = 1e-2  # at which the solution for narrower bounds is good enough to s
 SMALL = 256  # samples that are solved for at once
 INNER_SHARE = 0.3  # part of the way to the next centre by which that may be off
 HESSIAN_ROWS = 2  # samples that the second derivatives are summed over, in units of D
+ROUNDING = 1e-14  # of sums of squares, relative
 SEED = 20
 
 
@@ -174,7 +175,7 @@ class FactorDual:
         u = (self._root * self._w).astype(self.factors.Z.dtype)
         _, visits, slow = descend(
             self.factors.Z,
-            self.factors.observed,
+            np.ascontiguousarray(self.factors.observed),
             self.factors.starts,
             kernels,
             self.weights,
@@ -314,11 +315,8 @@ class FactorDual:
 
 def solve_shifted(A: Floats, right: Floats) -> Floats:
     """Solve ``(I + A) x = right``, A positive semi-definite, of which the lower half counts."""
-    A[np.diag_indices(len(A))] += 1.0
-    _, x, info = lapack.dposv(A, right, lower=1, overwrite_a=1)
-    if info:  # not positive definite to rounding
-        raise np.linalg.LinAlgError(info)
-    return np.asarray(x)
+    A[np.diag_indices(len(A))] += 1.0 + ROUNDING * float(np.trace(A))
+    return np.asarray(lapack.dposv(A, right, lower=1, overwrite_a=1)[1])
 
 
 def line_search(slope_at: Callable[[float], float], start: float) -> float:
