@@ -92,7 +92,7 @@ def test_what_absent_views_hold_does_not_matter(estimator, options, samples):
 @every_estimator
 @pytest.mark.usefixtures("few_at_a_time")
 def test_sparse_views_and_kernels_as_views(estimator, options, samples):
-    X, y = samples
+    _, y = samples
     rng = np.random.default_rng(0)
     blocks = {
         name: np.where(rng.random((N, 4)) < 0.5, 0.0, rng.normal(size=(N, 4))) for name in "ab"
