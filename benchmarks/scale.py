@@ -1,6 +1,7 @@
 """Time, memory and accuracy of the quilt as samples get more.
 
-Run with ``python benchmarks/scale.py [sections] [--data-dir DIRECTORY] [--figure FILE]``. Sections are
+Run with ``python benchmarks/scale.py [sections] [--data-dir DIRECTORY] [--figure FILE]``.
+Sections are
 
 * ``small``: 600 samples of ten views, with and without the forest;
 * ``medium``: 3000 samples of four views of 100 columns, all as landmarks and by default;
