@@ -41,6 +41,7 @@ COMMON = {
     "max_iter": "Cap on the ",
     "multi_class": "One-vs-rest or one-vs-one for more than two classes",
     "n_jobs": "(Threads|Processes) over ",
+    "n_landmarks": "Each view is learned in the span of at most so many of the samples that have ",
     "outer_tol": ".* at which to stop",
     "p": "Exponents? of the norm of the weights, at least 1",
     "param_grid": "Candidates, as in `GridSearchCV`",

@@ -249,11 +249,13 @@ class TestQuilt:
         np.testing.assert_allclose(model.reliability_, weight, atol=1e-9)
         assert model.quilt_.weighted.ridge.lam == ridge.fit.lam
 
-    def test_the_algorithm_step_by_step(self):
+    @pytest.mark.parametrize("kernel", ["median_gaussian", "linear"])
+    def test_the_algorithm_step_by_step(self, kernel):
         """Write the whole of it down once more, with explicit inverses and plain loops."""
         X, y = kq.datasets.make_multiview(60, 3, n_classes=3, random_state=0)
         X = kq.datasets.make_absent(X, 0.4, random_state=1)
-        stack = kq.ViewKernels("median_gaussian").fit_transform(X)
+        # linear kernels have fewer features than there are samples
+        stack = kq.ViewKernels(kernel).fit_transform(X)
         train, test = np.arange(40), np.arange(40, 60)
         model = QUILT().fit(stack[train], y[train])
         K, s, codes = stack.gram().copy(), stack.observed, np.unique(y, return_inverse=True)[1]

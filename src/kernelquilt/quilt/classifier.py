@@ -38,8 +38,10 @@ class QuiltClassifier(BaseRidgeClassifier):
     are. Nothing has to be tuned, all classes are learned in one go, and new samples may have any
     views.
 
-    It costs O(M^2 n^3) for M views of n samples: seconds up to some hundred samples and ten views.
-    `LateFusionClassifier` is the part of it that is fast.
+    It takes any number of samples: up to 1000 it compares all of them with each other, above it
+    learns in the span of some, and time grows with the number of samples, memory does not. Samples
+    need not be in memory (`MultiView.stream`, arrays of dask). `LateFusionClassifier` is the part
+    of it that is fast.
 
     Parameters
     ----------
@@ -53,9 +55,16 @@ class QuiltClassifier(BaseRidgeClassifier):
         ``"auto"`` fills single missing cells with the mean of their column and encodes categories
         one-hot, by what the training samples show; complete numeric views stay as they are. None
         refuses both.
+    n_landmarks : int or "auto", default="auto"
+        Each view is learned in the span of at most so many of the samples that have it; with as
+        many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
+        samples, and 300 of more.
+    landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
+        How landmarks are chosen among the training samples: at random, as those nearest to the
+        centres of clusters, or one after the other where the kernel is approximated worst.
     completion : completer or None, default=None
-        What fills absent kernels, after they are centred; None is ``TransferFill(weighting="loo",
-        n_passes=2, constant=0)``.
+        What fills absent kernels, after they are centred, of at most 20 000 samples; None is
+        ``TransferFill(weighting="loo", n_passes=2, constant=0)``, in the span of the landmarks.
     pattern : bool, default=False
         Whether one more expert learns from which views a sample has: for absence that depends
         on what is predicted, as it will for new samples.
@@ -74,9 +83,9 @@ class QuiltClassifier(BaseRidgeClassifier):
     max_memory : float, default=4.0
         GiB above which fitting is refused.
     n_jobs : int or None, default=None
-        Threads over the experts; results do not depend on it.
+        Threads over the experts and over blocks of samples; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        For the forest and other experts; an int makes fits repeatable.
+        For the choice of landmarks, the forest and other experts; an int makes fits repeatable.
 
     Attributes
     ----------
@@ -111,7 +120,8 @@ class QuiltClassifier(BaseRidgeClassifier):
     quilt_ : Quilt
         The fitted experts.
     used_kernels_, used_samples_ : ndarrays of int
-        Kernels that at least 3 training samples have, and training samples that have one of them.
+        Kernels that at least 3 training samples have, and training samples that have one of them;
+        at most 20 000 of these, by which choices are made, and which the forest sees.
     preparation_ : ViewTransformer or None
         What fills cells and encodes categories.
     kernel_names_ : tuple of str of length M
@@ -123,6 +133,11 @@ class QuiltClassifier(BaseRidgeClassifier):
 
     Notes
     -----
+    Regressions are learned from all samples. Of more than 20 000, as many drawn at random decide on
+    what are few numbers: centres and widths, ridges and penalties, and the weights of experts,
+    members and transfers; scores that leave samples out are those of these. All samples are read
+    four times, in blocks.
+
     New samples given as kernels need k(x, x): as `diag` of their `KernelStack`, as rows of the
     training stack, or because all training samples have the same.
 

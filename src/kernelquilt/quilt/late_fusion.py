@@ -9,17 +9,18 @@ leave-one-out scores F_v are zero for samples without the view. The softmax stac
 weighs the views that a sample has by their reliabilities r (a convex problem,
 :mod:`kernelquilt.quilt.stacking`).
 
-Views of more than ``n_landmarks`` samples are reduced to the span of that many of them (Nystroem):
-with Z Z' the kernel there, ridge regression on Z, leave-one-out included, costs
-:math:`O(n m^2)` for m landmarks instead of :math:`O(n^3)`, and the kernel among all samples is
-never made.
+Views are learned in the span of at most ``n_landmarks`` of their samples (Nystroem): with Z Z' the
+kernel there, ridge regression on Z, leave-one-out included, costs :math:`O(n m^2)` for m landmarks
+instead of :math:`O(n^3)`, and the kernel among all samples is never made. Of more than 20 000
+samples, only sums over blocks are made, and as many samples as these decide on the penalty and on
+the reliabilities.
 
 =============  ==============================================
 symbol         name here
 =============  ==============================================
 F_v            ``scores[v]``
 r, b           ``stack_.weights``, ``stack_.bias``
-Z              ``features`` of `LandmarkRidge`
+Z              ``z`` of :mod:`kernelquilt.quilt.view_ridge`
 =============  ==============================================
 
 References
@@ -65,8 +66,13 @@ class LateFusionClassifier(BaseRidgeClassifier):
 
     Parameters
     ----------
-    n_landmarks : int, default=700
-        Views that more samples have are learned in the span of this many random ones.
+    n_landmarks : int or "auto", default=700
+        Each view is learned in the span of at most so many of the samples that have it; with as
+        many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
+        samples, and 300 of more.
+    landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
+        How landmarks are chosen among the training samples: at random, as those nearest to the
+        centres of clusters, or one after the other where the kernel is approximated worst.
     kernels : str, callable, list or dict, default="median_gaussian"
         Kernels of the views, as in `ViewKernels`; "precomputed" for plain arrays of kernels of
         shape (n, n, M). Each kernel makes a ridge classifier.
@@ -79,7 +85,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors on the losses by class.
     n_jobs : int or None, default=None
-        Threads over the kernels.
+        Threads over the kernels and over blocks of samples.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
 
@@ -88,7 +94,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
     reliability_ : ndarray of shape (M,)
         Weight of the classifier of each kernel, zero if less than 3 samples have it: what one unit
         of its score, which is 1 for a class it is sure of, adds to the log-odds of that class.
-    view_ridges_ : list of M ViewRidge, LandmarkRidge or None
+    view_ridges_ : list of M ViewRidge or None
         The ridge regression of each kernel.
     view_loo_score_ : ndarray of shape (M,)
         Leave-one-out accuracy of each on the samples that have its view, nan for None.
@@ -165,8 +171,10 @@ class LateFusionRegressor(BaseRidgeRegressor):
 
     Parameters
     ----------
-    n_landmarks : int, default=700
-        Views that more samples have are learned in the span of this many of them.
+    n_landmarks : int or "auto", default=700
+        Each view is learned in the span of at most so many of the samples that have it; with as
+        many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
+        samples, and 300 of more.
     landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
         How landmarks are chosen among the training samples: at random, as those nearest to the
         centres of clusters, or one after the other where the kernel is approximated worst.
@@ -180,7 +188,7 @@ class LateFusionRegressor(BaseRidgeRegressor):
         one-hot, by what the training samples show; complete numeric views stay as they are. None
         refuses both.
     n_jobs : int or None, default=None
-        Threads over the kernels.
+        Threads over the kernels and over blocks of samples.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
 

@@ -150,8 +150,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
     `LpMKLClassifier` where tuning by cross-validation takes too long. The weights are certified by
     `duality_gap_`. Absent kernels count as zero.
 
-    It costs O(n^3) for n samples, in eigenvectors and Cholesky factors, and memory for M + 6 arrays
-    of n x n numbers.
+    It takes any number of samples, as `QuiltClassifier` does.
 
     Parameters
     ----------
@@ -170,6 +169,13 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         ``"auto"`` fills single missing cells with the mean of their column and encodes categories
         one-hot, by what the training samples show; complete numeric views stay as they are. None
         refuses both.
+    n_landmarks : int or "auto", default="auto"
+        Each view is learned in the span of at most so many of the samples that have it; with as
+        many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
+        samples, and 300 of more.
+    landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
+        How landmarks are chosen among the training samples: at random, as those nearest to the
+        centres of clusters, or one after the other where the kernel is approximated worst.
     tol : float, default=1e-3
         Relative duality gap of the weights.
     max_iter : int, default=200
@@ -177,7 +183,9 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors on the losses by class.
     n_jobs : int or None, default=None
-        Threads over the exponents.
+        Threads over the exponents and over blocks of samples.
+    random_state : int, RandomState instance or None, default=None
+        For the choice of landmarks.
     verbose : int, default=0
         Whether to print the progress of the solver.
 
@@ -185,8 +193,9 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
     ----------
     weights_ : ndarray of shape (M,)
         Kernel weights, non-negative with lp-norm 1.
-    dual_coef_ : ndarray of shape (n_classes, n)
-        Coefficients of the training samples, without the weights; at the penalty `penalty_`.
+    dual_coef_ : ndarray of shape (n_classes, n), or None
+        Coefficients of the training samples, without the weights; at the penalty `penalty_`. None
+        for more than 20 000 samples.
     intercept_ : ndarray of shape (n_classes,)
         Biases.
     p_, lam_ : float

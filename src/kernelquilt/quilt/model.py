@@ -31,6 +31,7 @@ gamma / median D       ``Joint.rate``
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ from kernelquilt.kernels.distances import pair_median
 from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.maps import centre_and_scale, compact, independent_directions, rounded
+from kernelquilt.quilt.space.threads import mapped, summed
 from kernelquilt.quilt.space.transfer import Features, Transfer
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
@@ -85,7 +87,7 @@ class JointMap(NamedTuple):
 
     def distances(self, flat: Floats, lengths: Floats) -> Floats:
         """Return squared distances (n_rows, n_points) from the landmarks."""
-        return joint_distances(flat, lengths, self.points, self.lengths)
+        return joint_distances(lengths, self.lengths, flat @ self.points.T)
 
     def features(self, D: Floats) -> Floats:
         """Return features (n_rows, r) from squared distances (n_rows, n_points)."""
@@ -122,7 +124,7 @@ class Joint(NamedTuple):
 
     def scores(self, flat: Floats, lengths: Floats) -> Floats:
         """Return scores (n_rows, c) of completed features and their squared lengths."""
-        D = joint_distances(flat, lengths, self.points, self.lengths)
+        D = joint_distances(lengths, self.lengths, flat @ self.points.T)
         D *= -self.rate
         return self.ridge.scores(np.exp(D, out=D))
 
@@ -326,7 +328,9 @@ def fit_quilt(
     joint: list[JointMap] = []
     if M > 1:
         products = None if data.kernels is None else data.kernels.sum(axis=0)[:, points]
-        D = joint_distances(flat, data.lengths, flat[points], own, products)
+        if products is None:
+            products = mapped(partial(_products, flat[points]), flat, n_jobs=n_jobs)
+        D = joint_distances(data.lengths, own, products)
         among = D if exact else _among(D[points])
         rates = np.array(RATES) / pair_median(among, targets.copies[points])
         if not exact:
@@ -338,7 +342,8 @@ def fit_quilt(
     sums: list[Any] = [None] * (M + 1 + len(joint) + pattern)
     if sum_over_all is not None:
         sums = sum_over_all(data.completion, joint, by_pattern)
-    weighted = WeightedSums(flat, [z.shape[1] for z in data.filled], targets, data.kernels, sums[M])
+    sizes = [z.shape[1] for z in data.filled]
+    weighted = WeightedSums(flat, sizes, targets, data.kernels, sums[M], n_jobs)
     exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
     having = [np.flatnonzero(present) for present in observed.T]
     tasks: list[Any] = [
@@ -346,10 +351,13 @@ def fit_quilt(
         for z, rows, each in zip(data.Z, having, sums[:M], strict=True)
     ]
     tasks += [delayed(_fit_weighted)(weighted, p) for p in exponents]
-    tasks += [
-        delayed(_fit_joint)(made, D, targets, each, exact)
-        for made, each in zip(joint, sums[M + 1 : M + 1 + len(joint)], strict=True)
-    ]
+    for made, each in zip(joint, sums[M + 1 : M + 1 + len(joint)], strict=True):
+        if exact:
+            tasks.append(delayed(_fit_joint_exactly)(made, D, targets))
+            continue
+        features = mapped(made.features, D, n_jobs=n_jobs)
+        total = summed(features, targets.Y, targets.weight, n_jobs) if each is None else each
+        tasks.append(delayed(_fit_joint)(made, features, targets, total))
     if by_pattern is not None:
         tasks.append(delayed(_fit_ridge)(by_pattern.features(observed), targets, sums=sums[-1]))
     done = Parallel(n_jobs, prefer="threads")(tasks)
@@ -370,29 +378,26 @@ def fit_quilt(
     return Quilt(names, data.completion, A, B, late, made, np.array(early_loo), late_loo)
 
 
-def joint_distances(
-    flat: Floats,
-    lengths: Floats,
-    points: Floats,
-    point_lengths: Floats,
-    products: Floats | None = None,
-) -> Floats:
+def joint_distances(lengths: Floats, point_lengths: Floats, products: Floats) -> Floats:
     """Return squared distances (n_rows, n_points) of samples from landmarks in the span.
 
     Parameters
     ----------
-    flat : ndarray of shape (n_rows, D)
     lengths : ndarray of shape (n_rows,)
         Squared lengths of the samples, with what is outside of the span.
-    points : ndarray of shape (n_points, D)
     point_lengths : ndarray of shape (n_points,)
-    products : ndarray of shape (n_rows, n_points), optional
-        ``flat @ points.T``, if it is known.
+        Those of the landmarks.
+    products : ndarray of shape (n_rows, n_points)
+        Of their features; overwritten.
     """
-    D = (flat @ points.T if products is None else products) * -2.0
-    D += lengths[:, None]
-    D += point_lengths
-    return np.maximum(D, 0.0, out=D)
+    products *= -2.0
+    products += lengths[:, None]
+    products += point_lengths
+    return np.maximum(products, 0.0, out=products)
+
+
+def _products(points: Floats, flat: Floats) -> Floats:
+    return np.asarray(flat @ points.T)
 
 
 def _among(D: Floats) -> Floats:
@@ -450,23 +455,24 @@ def _joint_map(
 
 
 def _fit_joint(
-    made: JointMap, D: Floats, targets: Targets, sums: Sums | None, exact: bool
+    made: JointMap, features: Floats, targets: Targets, sums: Sums
 ) -> tuple[Joint, Floats]:
-    """Fit expert B at one rate."""
-    lams = PENALTIES[::2]
-    if exact:
-        found = fit_ridge(
-            np.exp(-made.rate * D),
-            targets.Y,
-            lams,
-            sample_weight=targets.weight,
-            held_out=targets.held_out,
-        )
-        coef, bias, loo = found.coef / found.scale, found.bias, found.fit.loo
-        ridge = FeatureRidge(coef, bias, found.scale, found.fit.lam, found.fit.error)
-    else:
-        ridge, loo = _fit_ridge(made.features(D), targets, lams, sums)
-        coef = np.zeros((len(made.points), targets.Y.shape[1]))
-        coef[made.kept] = made.projection @ ridge.coef
-        ridge = replace(ridge, coef=coef)
-    return Joint(made.rate, made.points, made.lengths, ridge), loo
+    """Fit expert B at one rate, on features of its kernel."""
+    ridge, loo = _fit_ridge(features, targets, PENALTIES[::2], sums)
+    coef = np.zeros((len(made.points), targets.Y.shape[1]))
+    coef[made.kept] = made.projection @ ridge.coef
+    return Joint(made.rate, made.points, made.lengths, replace(ridge, coef=coef)), loo
+
+
+def _fit_joint_exactly(made: JointMap, D: Floats, targets: Targets) -> tuple[Joint, Floats]:
+    """Fit expert B at one rate, on the kernel of all samples."""
+    found = fit_ridge(
+        np.exp(-made.rate * D),
+        targets.Y,
+        PENALTIES[::2],
+        sample_weight=targets.weight,
+        held_out=targets.held_out,
+    )
+    coef, fit = found.coef / found.scale, found.fit
+    ridge = FeatureRidge(coef, found.bias, found.scale, fit.lam, fit.error)
+    return Joint(made.rate, made.points, made.lengths, ridge), fit.loo

@@ -35,6 +35,13 @@ class QuiltRegressor(BaseRidgeRegressor):
         ``"auto"`` fills single missing cells with the mean of their column and encodes categories
         one-hot, by what the training samples show; complete numeric views stay as they are. None
         refuses both.
+    n_landmarks : int or "auto", default="auto"
+        Each view is learned in the span of at most so many of the samples that have it; with as
+        many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
+        samples, and 300 of more.
+    landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
+        How landmarks are chosen among the training samples: at random, as those nearest to the
+        centres of clusters, or one after the other where the kernel is approximated worst.
     completion : completer or None, default=None
         What fills absent kernels, as in `QuiltClassifier`.
     pattern : bool, default=False
@@ -53,9 +60,9 @@ class QuiltRegressor(BaseRidgeRegressor):
     max_memory : float, default=4.0
         GiB above which fitting is refused.
     n_jobs : int or None, default=None
-        Threads over the experts; results do not depend on it.
+        Threads over the experts and over blocks of samples; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        For the forest and other experts; an int makes fits repeatable.
+        For the choice of landmarks, the forest and other experts; an int makes fits repeatable.
 
     Attributes
     ----------

@@ -9,6 +9,7 @@ from kernelquilt.core.solution import Options, Solution
 from kernelquilt.kernels.centring import mean_diagonal
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.space.threads import summed
 from kernelquilt.quilt.space.transfer import Features
 from kernelquilt.quilt.weighted_ridge import WeightedFeatureRidge, WeightedRidge, solve_weights
 
@@ -51,6 +52,8 @@ class WeightedSums:
         Products ``Z_p Z_p'``, if there are fewer samples than features.
     sums : Sums or None, default=None
         Of all samples, if these are only some of them.
+    n_jobs : int or None, default=None
+        Threads over blocks of samples.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class WeightedSums:
         targets: Targets,
         kernels: Floats | None = None,
         sums: Sums | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.flat, self.targets = flat, targets
         self.n_kernels = len(sizes)
@@ -67,7 +71,7 @@ class WeightedSums:
         self.kernels = kernels
         self.sums = sums
         if kernels is None and sums is None:
-            self.sums = Sums.of(self.flat, targets.Y, targets.weight)
+            self.sums = summed(self.flat, targets.Y, targets.weight, n_jobs)
 
     def mean_length(self, copies: Floats) -> float:
         """Return the mean squared length of the features of a kernel."""

@@ -1,0 +1,192 @@
+"""Features in the span of landmarks: maps, regressions between views, ridges on them."""
+
+import numpy as np
+import pytest
+
+import kernelquilt as kq
+from kernelquilt.quilt.ridge import PENALTIES, Sums, fit_feature_ridge, fit_ridge
+from kernelquilt.quilt.space.maps import compact, fit_map, independent_directions, rounded
+from kernelquilt.quilt.space.transfer import ByFeatures, BySamples, solve_transfer
+from kernelquilt.quilt.space.weighted import kernels_of
+from kernelquilt.quilt.weighted_ridge import WeightedFeatureRidge, WeightedRidge
+
+
+def wide(z, columns=60):
+    """Return the same features with columns of zeros, so that there are more than samples."""
+    return np.hstack([z, np.zeros((len(z), columns))])
+
+
+class TestMaps:
+    @pytest.mark.parametrize("rank", [3, 40])
+    def test_products_of_features_are_the_centred_kernel(self, rank):
+        rng = np.random.default_rng(0)
+        F = rng.standard_normal((30, rank)) + 1.0
+        K, copies = F @ F.T, rng.uniform(0.5, 2.0, 30)
+        made, z = fit_map(K, np.arange(30), 100 + np.arange(30), copies)
+        assert z.shape == (30, min(rank, 30))
+        share = copies / copies.sum()
+        centred = F - share @ F
+        centred /= np.sqrt(share @ np.square(centred).sum(axis=1))
+        np.testing.assert_allclose(z @ z.T, centred @ centred.T, atol=1e-9)
+        np.testing.assert_allclose(made.of(K[:, made.columns - 100]), z, atol=1e-9)
+        np.testing.assert_allclose(made.lengths(z, K.diagonal()), np.square(z).sum(axis=1))
+
+    def test_lengths_know_what_is_outside_of_the_span(self):
+        rng = np.random.default_rng(1)
+        F = rng.standard_normal((40, 8))
+        K, chosen = F @ F.T, np.arange(3, 8)
+        made, z = fit_map(K[:, chosen], chosen, chosen, np.ones(40))
+        mean = K[:, chosen] @ made.projection
+        outside = K.diagonal() - np.square(mean).sum(axis=1)
+        expected = np.square(z).sum(axis=1) + made.scale**2 * outside
+        np.testing.assert_allclose(made.lengths(z, K.diagonal()), expected)
+
+    def test_nothing_is_left_of_a_constant_kernel(self):
+        made, z = fit_map(np.full((5, 5), 2.0), np.arange(5), np.arange(5), np.ones(5))
+        assert made.scale == 0
+        assert len(made.columns) == 1
+        np.testing.assert_array_equal(z, 0.0)
+        _, z = fit_map(np.zeros((5, 5)), np.arange(5), np.arange(5), np.ones(5))
+        assert z.shape == (5, 0)
+
+    def test_a_little_indefinite_is_clipped_and_more_is_refused(self):
+        rng = np.random.default_rng(2)
+        Q = np.linalg.qr(rng.standard_normal((12, 12)))[0]
+        values = np.r_[-0.02, np.linspace(0.5, 2.0, 11)]
+        K = (Q * values) @ Q.T
+        kept, T = independent_directions(K)
+        positive = (Q[:, 1:] * values[1:]) @ Q[:, 1:].T
+        z = K[:, kept] @ T
+        np.testing.assert_allclose(z @ z.T, positive, atol=1e-8)
+        with pytest.raises(np.linalg.LinAlgError, match="positive semi-definite"):
+            independent_directions(K - 0.5 * np.eye(12))
+
+    def test_rounded_numbers_take_half_of_the_memory(self):
+        values = np.random.default_rng(3).standard_normal(50)
+        assert compact(values) is values
+        half = compact(rounded(values))
+        assert half.dtype == np.float32
+        np.testing.assert_array_equal(half.astype(float), rounded(values))
+
+
+class TestTransfer:
+    @pytest.fixture
+    def views(self):
+        rng = np.random.default_rng(0)
+        H = rng.standard_normal((50, 3))
+        Z = [
+            H @ rng.standard_normal((3, d)) + 0.3 * rng.standard_normal((50, d)) for d in (4, 5, 6)
+        ]
+        observed = rng.random((50, 3)) < 0.7
+        observed[np.arange(50), rng.integers(3, size=50)] = True
+        for z, present in zip(Z, observed.T, strict=True):
+            z -= z[present].mean(axis=0)
+            z /= np.sqrt(np.square(z[present]).sum(axis=1).mean())
+            z[~present] = 0.0
+        return Z, observed
+
+    def test_by_samples_equals_by_features(self, views):
+        Z, observed = views
+        by_features, one = solve_transfer(Z, observed)
+        more = [wide(z) for z in Z]
+        by_samples, other = solve_transfer(more, observed, kernels=kernels_of(more))
+        assert isinstance(by_features.first[0][1], ByFeatures)
+        assert isinstance(by_samples.first[0][1], BySamples)
+        assert by_samples.by_samples
+        np.testing.assert_allclose(by_features.scores, by_samples.scores, atol=1e-9)
+        for narrow, padded in zip(one, other, strict=True):
+            np.testing.assert_allclose(padded[:, : narrow.shape[1]], narrow, atol=1e-9)
+        # samples that have been completed are completed in the same way again
+        again = by_features.complete(Z, observed), by_samples.complete(more, observed)
+        for done, filled in zip(again, (one, other), strict=True):
+            for each, expected in zip(done, filled, strict=True):
+                np.testing.assert_allclose(each, expected, atol=1e-9)
+
+    def test_leave_one_out_errors_by_refitting(self, views):
+        Z, observed = views
+        transfer, _ = solve_transfer(Z, observed)
+        J = np.flatnonzero(observed[:, 0] & observed[:, 1])
+        own = np.flatnonzero(observed[:, 1])
+        eps = 0.1 * np.square(Z[1][own]).sum(axis=1).mean()
+        error = 0.0
+        for i in J:
+            others = J[i != J]
+            known = Z[1][others]
+            W = np.linalg.solve(known.T @ known + eps * np.eye(5), known.T @ Z[0][others])
+            error += np.square(Z[0][i] - Z[1][i] @ W).sum()
+        assert transfer.scores[0, 1] == pytest.approx(1 - error / np.square(Z[0][J]).sum())
+
+    def test_completed_kernels_are_those_of_the_features(self, views):
+        Z, observed = [wide(z) for z in views[0]], views[1]
+        kernels = kernels_of(Z)
+        _, filled = solve_transfer(Z, observed, kernels=kernels)
+        np.testing.assert_allclose(kernels, [z @ z.T for z in filled], atol=1e-12)
+
+
+class TestRidge:
+    @pytest.fixture
+    def problem(self):
+        rng = np.random.default_rng(0)
+        Z, Y = rng.standard_normal((40, 6)), rng.standard_normal((40, 2))
+        return Z, Y, rng.uniform(0.3, 2.0, 40), rng.uniform(0.2, 1.0, 40)
+
+    @pytest.mark.parametrize("factors", [None, np.linspace(0.0, 2.0, 6)])
+    def test_by_features_equals_kernel_ridge(self, problem, factors):
+        Z, Y, weight, share = problem
+        scaled = Z if factors is None else Z * factors
+        exact = fit_ridge(scaled @ scaled.T, Y, sample_weight=weight, held_out=share)
+        options = {"sample_weight": weight, "held_out": share}
+        ridge, fit = fit_feature_ridge(Z, Y, factors=factors, **options)
+        np.testing.assert_allclose(fit.errors, exact.fit.errors, rtol=1e-9)
+        np.testing.assert_allclose(fit.loo, exact.fit.loo, atol=1e-9)
+        np.testing.assert_allclose(ridge.scores(Z), exact.scores(scaled @ scaled.T), atol=1e-9)
+        padded = None if factors is None else np.r_[factors, np.ones(60)]
+        dual, other = fit_feature_ridge(wide(Z), Y, factors=padded, **options)
+        np.testing.assert_allclose(other.loo, fit.loo, atol=1e-9)
+        np.testing.assert_allclose(dual.coef[:6], ridge.coef, atol=1e-9)
+
+    def test_some_samples_and_the_sums_of_all(self, problem):
+        Z, Y, weight, share = problem
+        whole, fit = fit_feature_ridge(Z, Y, PENALTIES[3:4], sample_weight=weight, held_out=share)
+        some = np.arange(0, 40, 3)
+        part, found = fit_feature_ridge(
+            Z[some],
+            Y[some],
+            PENALTIES[3:4],
+            sample_weight=weight[some],
+            held_out=share[some],
+            sums=Sums.of(Z, Y, weight),
+        )
+        np.testing.assert_allclose(part.coef, whole.coef, atol=1e-10)
+        np.testing.assert_allclose(found.loo, fit.loo[some], atol=1e-10)
+
+    def test_weights_of_kernels_from_sums(self, problem):
+        Z, Y, weight, _ = problem
+        kernel_of = np.array([0, 0, 1, 1, 1, 2])
+        K = np.array([Z[:, kernel_of == m] @ Z[:, kernel_of == m].T for m in range(3)])
+        by_samples = WeightedRidge(K, Y.T.copy(), 0.7, weight)
+        by_features = WeightedFeatureRidge(Sums.of(Z, Y, weight), kernel_of, 3, 0.7)
+        for d in (np.array([0.3, 0.6, 0.1]), np.array([0.0, 0.5, 0.5])):
+            one, other = by_samples.solve(d), by_features.solve(d)
+            for name in ("q", "linear", "intercept", "dual"):
+                np.testing.assert_allclose(getattr(other, name), getattr(one, name), rtol=1e-9)
+            np.testing.assert_allclose(
+                by_features.hessian(other), by_samples.hessian(one), rtol=1e-8
+            )
+
+
+@pytest.mark.parametrize("landmarks", ["uniform", "kmeans", "pivoted_cholesky"])
+@pytest.mark.parametrize("as_stack", [False, True])
+def test_landmarks_of_each_kind(landmarks, as_stack):
+    X, y = kq.datasets.make_multiview(300, 3, n_classes=3, random_state=0)
+    X = kq.datasets.make_absent(X, 0.3, random_state=0)
+    data = kq.ViewKernels("median_gaussian").fit_transform(X) if as_stack else X
+    train, test = np.arange(200), np.arange(200, 300)
+    exact = kq.QuiltClassifier(experts=None).fit(data[train], y[train])
+    model = kq.QuiltClassifier(
+        experts=None, n_landmarks=40, landmarks=landmarks, random_state=0
+    ).fit(data[train], y[train])
+    assert all(len(each.columns) <= 40 for each in model._fitted.views.maps)
+    assert model.score(data[test], y[test]) > exact.score(data[test], y[test]) - 0.05
+    agreement = np.abs(model.predict_proba(data[test]) - exact.predict_proba(data[test]))
+    assert agreement.mean() < 0.05
