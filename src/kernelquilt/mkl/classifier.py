@@ -28,6 +28,7 @@ from kernelquilt.core.solution import (
     Work,
     warn_unless_converged,
 )
+from kernelquilt.core.weights.inner import diagonals
 from kernelquilt.data.labels import check_labels, classes_of, without_negligible
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import (
@@ -48,6 +49,7 @@ from kernelquilt.mkl.multiclass import (
     svm_at_weights,
 )
 
+LARGEST_PENALTY = 1e140  # for kernels of size 1; its square must not overflow
 LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 
 
@@ -152,6 +154,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         if len(signs) > 1 and self.weights == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
+        _check_penalties(penalty, data.K)
         problems = [
             BinaryProblem(
                 data.K,
@@ -333,6 +336,18 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         return input_tags(self, super().__sklearn_tags__())
+
+
+def _check_penalties(penalty: Floats, K: Numbers) -> None:
+    """Refuse penalties (n,) at which ``b'K_p b`` of duals at their bounds leaves all numbers."""
+    size = float(np.abs(diagonals(K)).max(initial=1.0))
+    largest = LARGEST_PENALTY / np.sqrt(size)
+    if penalty.max() > largest:
+        raise ValueError(
+            f"the largest penalty of {len(penalty)} samples, C times their weights, is "
+            f"{penalty.max():.3g}, above the {largest:.3g} that can be computed with; lower C, "
+            "from some size on it means that no error is allowed"
+        )
 
 
 def _moderate(weight: Floats) -> Floats:
