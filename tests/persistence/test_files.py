@@ -203,7 +203,7 @@ def test_functions_of_others_have_to_be_named(tmp_path):
     (name,) = saved.foreign
     assert name.endswith("squares")
     assert "needs trusted=" in str(saved)
-    with pytest.raises(ValueError, match="squares.* load it with trusted="):
+    with pytest.raises(ValueError, match=r"squares.* load it with trusted="):
         kq.load(saved.path)
 
 
