@@ -5,10 +5,10 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # the workers of the tests keep all cores busy, and threads of theirs would wait for each other
-docs test test-oldest: export OMP_NUM_THREADS = 1
-docs test test-oldest: export OPENBLAS_NUM_THREADS = 1
+docs test test-oldest coverage fuzz: export OMP_NUM_THREADS = 1
+docs test test-oldest coverage fuzz: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo docs test test-all test-oldest lint bench clean
+.PHONY: demo docs test test-all test-oldest coverage fuzz dist lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/kq demo --output demo.png
@@ -25,6 +25,17 @@ test-all: test docs
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python -m sphinx --fail-on-warning -q -b doctest -d docs/_build/doctrees docs docs/_build/doctest
+
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+
+# 20 000 random cases; findings are in fuzz.jsonl, with the seed that repeats each.
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz/run.py --cases 20000 --log fuzz.jsonl
+
+# Wheel and sdist of the last commit, tried in empty environments.
+dist: $(VENV)/.dev
+	$(BIN)/python tests/check_dist.py dist
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

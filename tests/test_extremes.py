@@ -246,3 +246,16 @@ def test_labels_that_are_no_integers_are_refused_without_a_warning_of_numpy():
         kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"C": [1.0]}).fit(
             kq.MultiView(blocks), y.astype(np.float32) * 1e30 + 0.5
         )
+
+
+def test_penalties_beyond_all_numbers_are_refused():
+    blocks, _, y = views()
+    with pytest.raises(ValueError, match=r"penalty of 30 samples, .* is 1e\+180"):
+        kq.SimpleMKLClassifier(1e180).fit(blocks, y)
+
+
+def test_views_that_are_constant_or_zero_give_no_warning_of_numpy():
+    blocks, observed, y = views()
+    data = kq.MultiView({**blocks, "c": np.zeros((len(y), 40))}, observed=observed)
+    for classifier in (kq.mkl.CCAFusion(kernels="linear"), kq.mkl.MHKSClassifier(kernels="linear")):
+        assert np.isfinite(classifier.fit(data, y).decision_function(data)).all()

@@ -241,3 +241,17 @@ def test_example_scripts_run(path, tmp_path):
         timeout=300,
         env={**os.environ, "MPLBACKEND": "Agg"},
     )
+
+
+def test_one_version_for_all():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^version: (.*)$", citation, flags=re.MULTILINE) == [kq.__version__]
+    assert len(re.findall(r"^    title: ", citation, flags=re.MULTILINE)) == 5
+
+
+def test_workflows_call_what_the_makefile_has():
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        called = re.findall(r"run: make ([\w-]+)", path.read_text())
+        # the pages of the documentation have a target of their own
+        assert set(called) <= {*targets, "docs"}, path.name

@@ -124,7 +124,10 @@ def blocks(rng, n):
 
 def as_one_array(found, observed):
     X = np.hstack(
-        [np.where(seen[:, None], block, np.nan) for block, seen in zip(found.values(), observed.T)]
+        [
+            np.where(seen[:, None], block, np.nan)
+            for block, seen in zip(found.values(), observed.T, strict=True)
+        ]
     )
     ends = np.cumsum([block.shape[1] for block in found.values()])
     views = {

@@ -79,9 +79,7 @@ def test_completers(completer, tmp_path):
     assert_same(said(through_a_file(model, tmp_path / "model.kq"), rows), said(model, rows))
 
 
-OTHERS = [
-    each for each in transformers() if each not in transformers("completion") + predictors()
-]
+OTHERS = [each for each in transformers() if each not in transformers("completion") + predictors()]
 
 
 @pytest.mark.parametrize("transformer", instances(OTHERS), ids=repr)
@@ -167,7 +165,9 @@ def test_a_file_of_another_version_says_which(tmp_path, fitted, changes):
     path = tmp_path / "model.kq"
     kq.save(fitted, path)
     with_stamp(path, **changes)
-    with pytest.raises(ValueError, match=f"was written by kernelquilt .*, this is {kq.__version__}"):
+    with pytest.raises(
+        ValueError, match=f"was written by kernelquilt .*, this is {kq.__version__}"
+    ):
         kq.load(path)
 
 
@@ -203,7 +203,7 @@ def test_functions_of_others_have_to_be_named(tmp_path):
     (name,) = saved.foreign
     assert name.endswith("squares")
     assert "needs trusted=" in str(saved)
-    with pytest.raises(ValueError, match="squares.* load it with trusted="):
+    with pytest.raises(ValueError, match=r"squares.* load it with trusted="):
         kq.load(saved.path)
 
 

@@ -117,6 +117,7 @@ class LBFGS:
         """Evaluate anew at the point, after the function has changed."""
         self.value = self._evaluate(self.x, self.gradient)
 
+    @np.errstate(over="ignore", invalid="ignore")  # a trial may overflow, and is then too long
     def step(self) -> bool:
         """Take one step; return whether a lower value was found."""
         step, change = self._free[-1]

@@ -33,6 +33,7 @@ from kernelquilt.kernels.inputs import (
     input_tags,
 )
 from kernelquilt.mkl.fitting import (
+    check_penalties,
     moderate,
     solve_cap,
     solver_options,
@@ -160,6 +161,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         if len(signs) > 1 and self.weights == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
+        check_penalties(penalty, data.K)
         problems = [
             BinaryProblem(
                 data.K,

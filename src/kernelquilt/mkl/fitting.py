@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._messages import print_progress, quoted, warn_user
-from kernelquilt._typing import Floats
+from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.solution import TINY, Options, Solution, Start, Step, Work
+from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.inner import diagonals
 from kernelquilt.data.labels import without_negligible
 from kernelquilt.kernels.factor_input import FactorInput
 
+LARGEST_PENALTY = 1e140  # for kernels of size 1; its square must not overflow
 LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 
 
@@ -102,3 +105,16 @@ def moderate(weight: Floats) -> Floats:
             " divide them by their mean, so that the penalty means what it does without weights"
         )
     return without_negligible(weight)
+
+
+def check_penalties(penalty: Floats, K: Numbers | Factors) -> None:
+    """Refuse penalties (n,) at which ``b'K_p b`` of duals at their bounds leaves all numbers."""
+    diag = K.diag if isinstance(K, Factors) else diagonals(K)
+    size = float(np.abs(diag).max(initial=1.0))
+    largest = LARGEST_PENALTY / np.sqrt(size)
+    if penalty.max() > largest:
+        raise ValueError(
+            f"the largest penalty of {len(penalty)} samples, C times their weights, is "
+            f"{penalty.max():.3g}, above the {largest:.3g} that can be computed with; lower C, "
+            "from some size on it means that no error is allowed"
+        )

@@ -28,6 +28,7 @@ SHORT = 1e-8  # a step that leads nowhere
 NEAR = 1e-6  # distance to a bound, in units of the largest, that may be the method's own
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def interior_point(K: Floats, f: Floats, lower: Floats, upper: Floats) -> Floats:
     """Return a point near the optimum, at a bound where the optimum is there.
 
@@ -43,7 +44,8 @@ def interior_point(K: Floats, f: Floats, lower: Floats, upper: Floats) -> Floats
     Returns
     -------
     ndarray of shape (n,)
-        Within the bounds; its sum is zero as nearly as the method got.
+        Within the bounds; its sum is zero as nearly as the method got. Zeros where numbers leave
+        their range.
     """
     width = upper - lower
     # in units of the boxes and of the linear term: x = lower + width v, 0 <= v <= 1
@@ -76,6 +78,8 @@ def interior_point(K: Floats, f: Floats, lower: Floats, upper: Floats) -> Floats
         v, room = v + length * dv, room - length * dv
         z, w = z + length * dz, w + length * dw
         multiplier += length * step
+    if not np.isfinite(v).all():
+        return np.zeros(len(f))
     # what its multiplier holds at a bound is put there
     at_lower = (z > v) & (v <= NEAR * v.max())
     at_upper = (w > room) & (room <= NEAR * room.max())

@@ -112,7 +112,10 @@ def _reciprocal_hessian(hessian: Floats, gradient: Floats, value: float) -> Floa
     Newton's method gets in one step where on J it would take many. The correction
     ``2 gradient gradient' / J`` is limited so that the result stays positive semi-definite.
     """
-    ridge = 1e-12 * float(np.trace(hessian)) + TINY
-    size = float(gradient @ np.linalg.solve(hessian + ridge * np.eye(len(gradient)), gradient))
+    scale = float(np.trace(hessian))
+    if not scale > 0.0:
+        return hessian
+    ridge = 1e-12 * np.eye(len(gradient))
+    size = float(gradient @ np.linalg.solve(hessian / scale + ridge, gradient)) / scale
     factor = min(2.0 / max(value, TINY), RECIPROCAL_SHARE / max(size, TINY))
     return hessian - factor * np.outer(gradient, gradient)

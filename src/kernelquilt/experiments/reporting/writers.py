@@ -40,6 +40,7 @@ _CSV_NAMES = {
     "t_p_value": "p_value",
     "level": "level_with_best",
 }
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _HTML = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -105,14 +106,20 @@ def to_csv(summary: Summary) -> str:
     writer = csv.writer(text, lineterminator="\n")
     names = [field.name for field in fields(Entry) if field.name != "extra"]
     where = ["protocol", "study", "dataset", "setting", "method", "metric"]
-    writer.writerow([*where, *(_CSV_NAMES.get(name, name) for name in names), *study.extra])
+    writer.writerow([*where, *(_CSV_NAMES.get(name, name) for name in names), *map(_csv, study.extra)])
     for line in summary.lines:
         for method, entry in zip(summary.methods, line.entries, strict=True):
             where = [study.protocol, study.name, line.dataset, line.setting, method, study.metric]
             figures = [getattr(entry, name) for name in names]
             figures += [entry.extra[name] for name in study.extra]
-            writer.writerow([*where, *("" if np.isnan(x) else +x for x in figures)])
+            figures = ["" if np.isnan(x) else +x for x in figures]
+            writer.writerow([*map(_csv, where), *figures])
     return text.getvalue()
+
+
+def _csv(text: str) -> str:
+    """Return a name that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def to_terminal(summary: Summary, console: "Console") -> Iterator[Any]:

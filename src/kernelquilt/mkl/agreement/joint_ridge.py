@@ -185,7 +185,13 @@ class JointRidge:
 
 def _cholesky(A: Floats) -> Floats:
     """Return the lower factor of a positive definite matrix, whose upper triangle is not used."""
-    factor, _ = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    try:
+        factor, _ = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "lam is so large beside c that rounding hides everything but disagreement; lower lam, "
+            "or raise c"
+        ) from error
     return np.asarray(factor)
 
 

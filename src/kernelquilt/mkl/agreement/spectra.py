@@ -99,7 +99,8 @@ def spectrum_of_features(X: Floats, root: Floats, rows: Indices) -> Spectrum:
     """
     n, d = X.shape
     if d + 1 >= n:
-        return spectrum_of_kernel(X @ X.T, root, rows, negative=np.inf)
+        # what is negative here is rounding, and never more than all of the largest
+        return spectrum_of_kernel(X @ X.T, root, rows, negative=1.0)
     q = root / np.linalg.norm(root)
     mean = np.square(q) @ X
     B = root[:, None] * (X - mean)
