@@ -560,7 +560,7 @@ def test_page_in_a_browser(store, tmp_path):
     assert len(told) == 2
     for overflow, sizes in map(json.loads, told):
         assert overflow <= 0
-        assert len(sizes) == 3
+        assert len(sizes) == 4  # curves, leads, ranks, paper
         assert min(min(size) for size in sizes) > 50
 
 
