@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 import kernelquilt as kq
 from discovery import estimators, predictors
 from inputs import VIEWS, as_input
+from kernelquilt.kernels import factor_input
 
 TAKERS = [
     each for each in estimators(ClassifierMixin, "mkl") if getattr(each, "_takes_factors", False)
@@ -183,6 +184,22 @@ def test_landmarks_inside_fit(classifier, samples):
     refitted = model.set_params(n_landmarks=None, tol=1e-6).fit(X, y)
     assert not hasattr(refitted, "coef_")
     np.testing.assert_array_equal(refitted.decision_function(X), exact.decision_function(X))
+
+
+def test_kernels_are_fitted_to_a_part_of_many_samples(samples, monkeypatch):
+    X, y = samples
+    monkeypatch.setattr(factor_input, "FITTED", 40)
+    views = kq.as_views(X, VIEWS)
+    model = kq.SimpleMKLClassifier(n_landmarks=20).fit(views, y)
+    fitted = model.input_.map.input_.observed
+    assert (fitted.sum(axis=0) >= 20).all()
+    assert model.dual_coef_.shape == (3, 90)
+    assert model.score(views, y) > 0.8
+    # all of those that have a view, where these are few
+    rows = factor_input._some_rows(views.observed, 20)
+    assert 40 <= len(rows) < 90
+    monkeypatch.setattr(factor_input, "FITTED", 90)
+    assert len(factor_input._some_rows(views.observed, 20)) == views.observed.any(axis=1).sum()
 
 
 @pytest.mark.parametrize("predictor", [each for each in predictors() if each not in TAKERS])

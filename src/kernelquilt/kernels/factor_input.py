@@ -15,10 +15,13 @@ from kernelquilt.kernels.inputs import KernelInput
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 
 SEED = 0  # of the choice of landmarks, so that a fit can be repeated
+FITTED = 5000  # samples of a view from which its kernels and landmarks are fitted, at least
 
 
 class FactorInput(KernelInput):
     """The input of an estimator that works on factors: given ones, or those of landmarks.
+
+    Of views that more than 5000 samples have, kernels and landmarks are fitted to 5000 of them.
 
     Parameters
     ----------
@@ -43,7 +46,7 @@ class FactorInput(KernelInput):
                 kernels=estimator.kernels,
                 factors=True,
                 random_state=SEED,
-            )._fit_at_most(data)
+            )._fit_at_most(data[_some_rows(data.observed, estimator.n_landmarks)])
             stack: LowRankStack = self.map.transform(data)
         else:
             stack = data
@@ -144,3 +147,11 @@ def coefficients(factors: Factors, dual_coef: Floats, weights: Floats | None) ->
         scale = 1.0 if weights is None else weights[:, [m]]
         coef.append(np.asarray(scale * vectors, dtype=np.float64))
     return coef
+
+
+def _some_rows(observed: Bools, n_landmarks: int) -> Indices:
+    """Return enough samples of every view to fit kernels, whose widths come from all pairs."""
+    count = max(FITTED, n_landmarks)
+    order = np.random.default_rng(SEED).permutation(len(observed))
+    rows = [order[present[order]][:count] for present in observed.T]
+    return np.unique(np.concatenate(rows))

@@ -42,7 +42,7 @@ class FeatureKernels(ViewTransformer):
     >>> from sklearn.pipeline import make_pipeline
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> X = kq.ViewTransformer().fit_transform(X)
-    >>> features = kq.kernels.FeatureKernels(RBFSampler(0.05, n_components=50, random_state=0))
+    >>> features = kq.kernels.FeatureKernels(RBFSampler(gamma=0.05, n_components=50))
     >>> bool(make_pipeline(features, kq.SimpleMKLClassifier()).fit(X, y).score(X, y) > 0.9)
     True
     """
