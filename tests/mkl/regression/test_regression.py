@@ -201,6 +201,16 @@ def test_convex_absent_weights_sum_to_one_where_seen():
 
 
 @every_regressor
+def test_kernels_in_single_precision(regressor):
+    X, _ = kq.datasets.make_multiview(60, 3, random_state=0)
+    y = X[X.names[0]][:, 0]
+    stack = kq.ViewKernels().fit_transform(kq.datasets.make_absent(X, 0.3, random_state=0))
+    single = kq.KernelStack(stack.gram().astype(np.float32), stack.observed)
+    one, other = (regressor(tol=1e-5).fit(each, y).predict(each) for each in (stack, single))
+    np.testing.assert_allclose(other, one, atol=1e-3)
+
+
+@every_regressor
 def test_a_sample_without_views_gets_the_intercept(regressor, samples):
     X, y = samples
     with warnings.catch_warnings():
