@@ -30,7 +30,8 @@ VARIANTS = {
     kq.EmpiricalKernelMap: [{}, {"kernels": "gaussian"}, {"kernels": "gaussian", "factors": True}],
     kq.mkl.CCAFusion: [{}, {"fusion": "vote"}],
     kq.MKLSearchCV: [
-        {"estimator": kq.SimpleMKLClassifier(), "param_grid": {"C": [0.1, 10.0]}, "cv": 2}
+        {"estimator": kq.SimpleMKLClassifier(), "param_grid": {"C": [0.1, 10.0]}, "cv": 2},
+        {"estimator": kq.SimpleMKLRegressor(), "param_grid": {"C": [0.1, 10.0]}, "cv": 2},
     ],
     kq.completion.CompletionSearchCV: [
         {"completer": kq.TransferFill(), "param_grid": {"eps": [0.1, 1.0]}}

@@ -10,7 +10,7 @@ from sklearn.svm import SVR
 
 import kernelquilt as kq
 from inputs import VIEWS
-from kernelquilt.core.svm.smo import kkt_interval
+from kernelquilt.core.svm.box import kkt_interval
 from kernelquilt.core.svm.weighted_svr import WeightedSVR
 from kernelquilt.core.weights.sets import NormBall, Polytope, Simplex
 from kernelquilt.mkl import solve_mkl_regression
@@ -198,6 +198,16 @@ def test_convex_absent_weights_sum_to_one_where_seen():
     sums = [model.weights_[:2].sum(), model.weights_[2:].sum()]
     np.testing.assert_allclose(sums, 1.0, atol=model.tol)
     np.testing.assert_allclose(model.simplex_weights_.sum(), 1.0)
+
+
+@every_regressor
+def test_kernels_in_single_precision(regressor):
+    X, _ = kq.datasets.make_multiview(60, 3, random_state=0)
+    y = X[X.names[0]][:, 0]
+    stack = kq.ViewKernels().fit_transform(kq.datasets.make_absent(X, 0.3, random_state=0))
+    single = kq.KernelStack(stack.gram().astype(np.float32), stack.observed)
+    one, other = (regressor(tol=1e-5).fit(each, y).predict(each) for each in (stack, single))
+    np.testing.assert_allclose(other, one, atol=1e-3)
 
 
 @every_regressor

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -292,3 +293,9 @@ def test_the_baseline_is_that_of_scikit_survival(samples, model):
     times, hazard = breslow_hazard(risk, event, time)
     np.testing.assert_array_equal(times, theirs.x)
     np.testing.assert_allclose(hazard, theirs.y)
+
+
+def test_the_package_never_imports_scikit_survival():
+    # its licence would be that of the package
+    for path in Path(kq.__file__).parent.rglob("*.py"):
+        assert "sksurv" not in path.read_text(encoding="utf-8"), path

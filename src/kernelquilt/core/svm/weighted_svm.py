@@ -17,11 +17,7 @@ from scipy.linalg import solve_triangular
 
 from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.combined_kernel import CombinedKernel
-from kernelquilt.core.svm.face_step import jittered_cholesky
-from kernelquilt.core.svm.smo import (
-    MAX_ITER,
-    BoxDual,
+from kernelquilt.core.svm.box import (
     bias,
     box_gap,
     feasible_start,
@@ -29,6 +25,9 @@ from kernelquilt.core.svm.smo import (
     signed_bounds,
     tube_cost,
 )
+from kernelquilt.core.svm.combined_kernel import CombinedKernel
+from kernelquilt.core.svm.face_step import jittered_cholesky
+from kernelquilt.core.svm.smo import MAX_ITER, BoxDual
 from kernelquilt.core.weights.inner import SVMPoint, diagonals
 
 INNER_SHARE = 0.1  # part of the gap asked for that the inner SVM may use up
