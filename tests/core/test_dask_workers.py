@@ -110,4 +110,6 @@ def test_a_worker_that_dies_changes_nothing(tmp_path):
         assert (tmp_path / "block2").exists()
         client.wait_for_workers(2, timeout=60)
         assert set(client.scheduler_info()["workers"]) != before
-    assert _same(found, expected)
+    # another process may round in another way
+    for left, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-13)

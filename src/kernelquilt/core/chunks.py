@@ -1,7 +1,7 @@
 """Rows in chunks that are read at once, and functions over them.
 
 A *pass* is a function over all chunks. Results are combined in a fixed tree, neighbours first,
-which the number of chunks determines: neither threads nor dask change a bit of a sum.
+which the number of chunks determines: the order of a sum depends neither on threads nor on dask.
 """
 
 import itertools

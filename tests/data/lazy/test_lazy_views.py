@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array, issparse
+from sklearn.model_selection import train_test_split
 
 import kernelquilt as kq
 from kernelquilt.data.lazy.views import LazyViews
@@ -125,6 +126,15 @@ def test_what_needs_samples_in_memory_says_so(lazy):
         lazy[::-1]
     with pytest.raises(IndexError, match="no samples"):
         lazy[:0]
+
+
+@pytest.mark.parametrize("lazy", SOURCES, indirect=True)
+def test_splits_of_scikit_learn_load_samples(lazy):
+    whole, y = kq.MultiView(_arrays()), np.arange(100)
+    train, test, y_train, _ = train_test_split(lazy, y, random_state=0)
+    assert not isinstance(train, LazyViews)
+    assert len(test) == 25
+    assert_array_equal(train["a"], whole[y_train]["a"])
 
 
 def test_the_text_tells_what_is_known():

@@ -1,11 +1,10 @@
 """Views whose samples are not in memory."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
-from scipy.sparse import issparse, vstack
+from scipy.sparse import issparse
 
 from kernelquilt._messages import check_mask, check_names, quoted, row_positions
 from kernelquilt._typing import Array, Bools, Indices
@@ -14,6 +13,7 @@ from kernelquilt.core.dask_chunks import dask_chunks, holds_dask, in_memory, is_
 from kernelquilt.core.memory import GIB, memory_limit
 from kernelquilt.data.blocks import names_by_position, names_of_columns, take
 from kernelquilt.data.frames import is_frame
+from kernelquilt.data.lazy.assembly import Assembly, assembled, joined_views
 from kernelquilt.data.views import MultiView, check_observed_values
 
 SHOWN = 12  # views in the text of lazy views
@@ -111,6 +111,7 @@ class LazyViews(MultiView):
         rows = row_positions(key, len(self))
         if not len(rows):
             raise IndexError("no samples are selected")
+        key = key[0] if isinstance(key, tuple) else key  # of the pair that scikit-learn passes
         if isinstance(key, slice) or np.asarray(key).dtype == np.bool_:
             return self._restricted(rows)
         return self._loaded(rows)
@@ -301,54 +302,6 @@ class LazyViews(MultiView):
         return "\n".join(lines)
 
 
-class Assembly(NamedTuple):
-    """How the parts of a chunk become a MultiView: names, and what is given beside the parts."""
-
-    names: tuple[str, ...]
-    columns: Mapping[str, tuple[str, ...] | None]
-    has_mask: bool = False
-    has_index: bool = False
-
-
-def assembled(parts: Sequence[Any], *rest: Any) -> MultiView:
-    """Return a chunk as a MultiView: the parts, the rows beside them, and an `Assembly`."""
-    *beside, how = rest
-    observed = beside[0] if how.has_mask else None
-    index = beside[-1] if how.has_index else None
-    blocks = dict(zip(how.names, parts, strict=True))
-    columns = {
-        name: columns
-        for name, columns in how.columns.items()
-        if columns is not None and not is_frame(blocks[name])
-    }
-    return MultiView(blocks, observed, index=index, columns=columns)
-
-
-def joined_views(parts: Sequence[MultiView]) -> MultiView:
-    """Return samples one below the other.
-
-    Parameters
-    ----------
-    parts : sequence of MultiView
-        With the same views.
-
-    Returns
-    -------
-    views : MultiView
-    """
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-    blocks = {name: _below([part.given(name) for part in parts]) for name in first.names}
-    names = [part.index for part in parts]
-    return MultiView._build(
-        blocks,
-        np.concatenate([part.observed for part in parts]),
-        None if any(each is None for each in names) else np.concatenate(names),
-        first.columns,
-    )
-
-
 def as_lazy(X: Any) -> LazyViews | None:
     """Return views that are not in memory, or a dict or list of such, as `LazyViews`, else None."""
     if isinstance(X, LazyViews):
@@ -372,13 +325,6 @@ def _checked(name: str, collection: Any) -> Any:
         return without_rows(collection)
     except ValueError as error:
         raise ValueError(f"view {name!r}: {error}") from error
-
-
-def _below(blocks: Sequence[Any]) -> Any:
-    if is_frame(blocks[0]):
-        library = import_module(type(blocks[0]).__module__.partition(".")[0])
-        return library.concat(blocks)
-    return vstack(blocks, format="csr") if issparse(blocks[0]) else np.concatenate(blocks)
 
 
 def _itself(chunk: MultiView) -> MultiView:
