@@ -132,7 +132,7 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
         _check_completion(estimator, targets)
     sample = take_sample(data, targets, rng, estimator.n_jobs)
     n_all = int(np.count_nonzero(targets.copies))
-    n_landmarks = n_all if exact else landmark_count(estimator.n_landmarks, n_all)
+    n_landmarks = n_all if exact else landmark_count(estimator, data, n_all)
     check_feature_memory(estimator, data, n_all, n_landmarks, n_points(n_all, n_landmarks))
     held = fit_sample_input(estimator, data, sample)
     observed = held.observed[sample.columns]

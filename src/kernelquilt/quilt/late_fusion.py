@@ -69,7 +69,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
     n_landmarks : int or "auto", default=700
         Each view is learned in the span of at most so many of the samples that have it; with as
         many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
-        samples, and 300 of more.
+        samples, and 300 of more, fewer where there are more than ten kernels.
     landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
         How landmarks are chosen among the training samples: at random, as those nearest to the
         centres of clusters, or one after the other where the kernel is approximated worst.
@@ -174,7 +174,7 @@ class LateFusionRegressor(BaseRidgeRegressor):
     n_landmarks : int or "auto", default=700
         Each view is learned in the span of at most so many of the samples that have it; with as
         many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
-        samples, and 300 of more.
+        samples, and 300 of more, fewer where there are more than ten kernels.
     landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
         How landmarks are chosen among the training samples: at random, as those nearest to the
         centres of clusters, or one after the other where the kernel is approximated worst.

@@ -172,7 +172,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
     n_landmarks : int or "auto", default="auto"
         Each view is learned in the span of at most so many of the samples that have it; with as
         many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
-        samples, and 300 of more.
+        samples, and 300 of more, fewer where there are more than ten kernels.
     landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
         How landmarks are chosen among the training samples: at random, as those nearest to the
         centres of clusters, or one after the other where the kernel is approximated worst.
@@ -287,7 +287,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         rng = check_random_state(self.random_state)
         sample = take_sample(data, targets, rng, self.n_jobs)
         n_all = int(np.count_nonzero(targets.copies))
-        n_landmarks = landmark_count(self.n_landmarks, n_all)
+        n_landmarks = landmark_count(self, data, n_all)
         check_feature_memory(self, data, n_all, n_landmarks)
         held = fit_sample_input(self, data, sample)
         held.describe(self)

@@ -124,7 +124,7 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
     rng = check_random_state(estimator.random_state)
     sample = take_sample(data, targets, rng, estimator.n_jobs)
     n_all = int(np.count_nonzero(targets.copies))
-    n_landmarks = landmark_count(estimator.n_landmarks, n_all)
+    n_landmarks = landmark_count(estimator, data, n_all)
     check_feature_memory(estimator, data, n_all, n_landmarks)
     held = fit_sample_input(estimator, data, sample)
     observed = held.observed[sample.columns]

@@ -21,6 +21,8 @@ LEAST_SAMPLES = 3  # that a view must have to be of use
 MOST_SAMPLES = 20_000  # that are held at a time, and that choices are made by
 ALL_LANDMARKS = 1000  # samples up to which all are landmarks by default
 MANY_LANDMARKS = 300  # landmarks of a view by default where there are more
+FEW_LANDMARKS = 50  # and the least of them where views are many,
+MOST_FEATURES = 3000  # so that there are no more features than these
 LANDMARK_CONSTRAINTS: dict[str, Any] = {
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "landmarks": [StrOptions(set(LANDMARKS))],
@@ -249,11 +251,14 @@ def _same(diag: Any) -> float:
     return float(values.mean()) if np.ptp(values) <= tolerance * np.abs(values).max() else np.nan
 
 
-def landmark_count(n_landmarks: int | str, n: int) -> int:
-    """Return the number of landmarks of a view, for n samples."""
-    if isinstance(n_landmarks, str):
-        return n if n <= ALL_LANDMARKS else MANY_LANDMARKS
-    return n_landmarks
+def landmark_count(estimator: Any, data: Samples, n: int) -> int:
+    """Return the number of landmarks of a view, for n samples that count."""
+    if not isinstance(estimator.n_landmarks, str):
+        return int(estimator.n_landmarks)
+    if n <= ALL_LANDMARKS:
+        return n
+    each = MOST_FEATURES // count_kernels(data, estimator.kernels)
+    return max(FEW_LANDMARKS, min(MANY_LANDMARKS, each))
 
 
 def check_feature_memory(
@@ -274,7 +279,8 @@ def check_feature_memory(
         Landmarks of all views together.
     """
     M, n = count_kernels(data, estimator.kernels), min(n, MOST_SAMPLES)
-    D = M * min(n, n_landmarks)
+    having = np.minimum(data.observed.sum(axis=0), n)
+    D = M * float(np.minimum(having, n_landmarks).mean())
     needed = 8 * (n * (4 * D + 3 * n_points) + 2 * D**2 + (2 * M + 6) * min(n, D) ** 2)
     limit = getattr(estimator, "max_memory", None)
     check_memory(n, M, needed, max_memory=limit, instead="lower n_landmarks; ")
