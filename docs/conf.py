@@ -97,10 +97,20 @@ def bundle_mathjax(target: Path) -> None:
             shutil.copy(source / name, target / name)
 
 
-bundle_mathjax(HERE / "_build" / "static" / "mathjax")
-reference.write(HERE / "api")
+def remove_all_but(folder: Path, names: set[str]) -> None:
+    """Remove pages that an earlier build made of what is no longer there."""
+    for page in folder.glob("*.rst"):
+        if page.stem not in names:
+            page.unlink()
+
 
 _HOMES = reference.homes()
+bundle_mathjax(HERE / "_build" / "static" / "mathjax")
+reference.write(HERE / "api")
+remove_all_but(HERE / "api" / "generated", set(_HOMES.values()))
+_EXAMPLES = {path.stem for path in (HERE.parent / "examples").glob("*.py")} - {"write_patients"}
+remove_all_but(HERE / "gallery", {"index", *_EXAMPLES})
+
 _NAME = re.compile(r"(?:kq\.|kernelquilt\.)?(?:\w+\.)?(\w+)(?:\(.*\))?")
 
 _NO_LINKS = (nodes.reference, nodes.title, pending_xref)
