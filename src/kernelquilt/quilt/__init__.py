@@ -2,8 +2,8 @@
 
 from kernelquilt.quilt.classifier import QuiltClassifier
 from kernelquilt.quilt.late_fusion import LateFusionClassifier, LateFusionRegressor
-from kernelquilt.quilt.lp_ridge import LpMKLRidgeClassifier, solve_lp_mkl_ridge
-from kernelquilt.quilt.lp_ridge_regressor import LpMKLRidgeRegressor
+from kernelquilt.quilt.lp_ridge.classifier import LpMKLRidgeClassifier, solve_lp_mkl_ridge
+from kernelquilt.quilt.lp_ridge.regressor import LpMKLRidgeRegressor
 from kernelquilt.quilt.regressor import QuiltRegressor
 from kernelquilt.quilt.survival.quilt import QuiltSurvival
 

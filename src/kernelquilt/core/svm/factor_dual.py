@@ -29,16 +29,10 @@ from scipy.linalg import blas, lapack
 
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.solution import TINY
+from kernelquilt.core.svm.box import feasible_start, kkt_interval, may_move
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.smo import (
-    EXACT,
-    MAX_ITER,
-    BoxDual,
-    feasible_start,
-    kkt_interval,
-    may_move,
-)
+from kernelquilt.core.svm.smo import EXACT, MAX_ITER, BoxDual
 from kernelquilt.core.weights.inner import diagonals
 
 MAX_DESCENTS = 4

@@ -9,9 +9,9 @@ import numpy as np
 
 from kernelquilt._typing import Floats, Indices, Numbers
 from kernelquilt.core.solution import Work
+from kernelquilt.core.svm.box import feasible_start, may_move, signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.smo import feasible_start, may_move, signed_bounds
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, WeightedSVM, response
 from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
 

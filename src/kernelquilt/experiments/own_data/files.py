@@ -103,9 +103,7 @@ def read_data(
         read = read_large if is_large(path) else read_content
         content = read(path, label=label, views=views, index=index)
         if time is not None:
-            content = _with_times(
-                content, read(path, label=time, views=views, index=index), time
-            )
+            content = _with_times(content, read(path, label=time, views=views, index=index), time)
         samples, y, notes = content.samples, None, content.notes
         if isinstance(samples, KernelStack):
             raise ReadingError(f"{path.name!r} holds kernels; a file with the views is needed")

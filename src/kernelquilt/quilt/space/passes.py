@@ -126,6 +126,7 @@ def _in_blocks(data: Samples, targets: Targets, n_jobs: int | None) -> AllSample
 
         made, names = Blocks(sliced_chunks(cut, default_lengths(len(data)), n_jobs=n_jobs)), None
     else:
+        assert isinstance(data, MultiView)
         made, names = sample_blocks(data, n_jobs=n_jobs), data.names
     return AllSamples(made.beside(targets.Y, targets.weight, targets.copies), names)
 

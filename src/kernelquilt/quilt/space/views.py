@@ -230,6 +230,7 @@ def _choose(
         held.names[m],
         len(called),
         lambda chosen: held.between(having, m, called[chosen]),
+        lambda some, chosen: held.between(having[some], m, called[chosen]),
         lambda: np.asarray(held.diag(having, m), dtype=np.float64),
         points,
     )

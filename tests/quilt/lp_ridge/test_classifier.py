@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
+from kernelquilt.quilt.lp_ridge.weighted_ridge import WeightedRidge
 from kernelquilt.quilt.ridge import fit_ridge
 from kernelquilt.quilt.ridge_classifier import class_targets
-from kernelquilt.quilt.weighted_ridge import WeightedRidge
 from problems import random_kernels
 
 

@@ -5,20 +5,16 @@ the targets, scaled to variance one, in the place of codes of classes.
 """
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
-from joblib import Parallel, delayed
-from sklearn.utils._param_validation import Interval, StrOptions
-
-from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Solution, warn_unless_converged
-from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.kernels.inputs import Samples, check_gram_memory, fit_input
-from kernelquilt.mkl.fitting import progress_reporter
-from kernelquilt.quilt.lp_ridge import default_penalty, solve_lp_mkl_ridge
-from kernelquilt.quilt.ridge import FittedRidge, fit_ridge
+from kernelquilt._typing import Floats
+from kernelquilt.kernels.inputs import Samples
+from kernelquilt.quilt.lp_ridge.fitting import (
+    CONSTRAINTS,
+    entries_per_row,
+    learn_lp_ridge,
+    lp_ridge_scores,
+)
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.ridge_regressor import BaseRidgeRegressor, determination
 
@@ -48,12 +44,21 @@ class LpMKLRidgeRegressor(BaseRidgeRegressor):
         ``"auto"`` fills single missing cells with the mean of their column and encodes categories
         one-hot, by what the training samples show; complete numeric views stay as they are. None
         refuses both.
+    n_landmarks : int or "auto", default="auto"
+        Each view is learned in the span of at most so many of the samples that have it; with as
+        many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
+        samples, and 300 of more, fewer where there are more than ten kernels.
+    landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
+        How landmarks are chosen among the training samples: at random, as those nearest to the
+        centres of clusters, or one after the other where the kernel is approximated worst.
     tol : float, default=1e-3
         Relative duality gap of the weights.
     max_iter : int, default=200
         Cap on the ridge regressions solved for the weights.
     n_jobs : int or None, default=None
-        Threads over the exponents.
+        Threads over the exponents and over blocks of samples.
+    random_state : int, RandomState instance or None, default=None
+        For the choice of landmarks.
     verbose : int, default=0
         Whether to print the progress of the solver.
 
@@ -61,9 +66,9 @@ class LpMKLRidgeRegressor(BaseRidgeRegressor):
     ----------
     weights_ : ndarray of shape (M,)
         Kernel weights, non-negative with lp-norm 1.
-    dual_coef_ : ndarray of shape (n_targets, n)
+    dual_coef_ : ndarray of shape (n_targets, n), or None
         Coefficients of the training samples, without the weights, of targets in units of their
-        standard deviation; at the penalty `penalty_`.
+        standard deviation; at the penalty `penalty_`. None for more than 20 000 samples.
     intercept_ : ndarray of shape (n_targets,)
         Biases, in the same units, of targets less their mean.
     p_, lam_ : float
@@ -97,17 +102,7 @@ class LpMKLRidgeRegressor(BaseRidgeRegressor):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "p": [Interval(Real, 1, np.inf, closed="both"), "array-like"],
-        "lam": [Interval(Real, 0, np.inf, closed="neither"), None],
-        "kernels": "no_validation",
-        "views": "no_validation",
-        "prepare": [StrOptions({"auto"}), None],
-        "tol": [Interval(Real, 0, np.inf, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = CONSTRAINTS
 
     def __init__(
         self,
@@ -117,9 +112,12 @@ class LpMKLRidgeRegressor(BaseRidgeRegressor):
         kernels: Any = "gaussian",
         views: Any = None,
         prepare: str | None = "auto",
+        n_landmarks: int | str = "auto",
+        landmarks: str = "uniform",
         tol: float = 1e-3,
         max_iter: int = 200,
         n_jobs: int | None = None,
+        random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.p = p
@@ -127,70 +125,21 @@ class LpMKLRidgeRegressor(BaseRidgeRegressor):
         self.kernels = kernels
         self.views = views
         self.prepare = prepare
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.random_state = random_state
         self.verbose = verbose
 
     def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
-        check_gram_memory(self, data, lambda _: 6.0)
-        held = fit_input(self, data, targets.copies)
-        held.describe(self)
-        K, observed = held.training_gram(data)
-        seen = observed[targets.copies > 0].any(axis=0)
-        exponents = np.atleast_1d(np.asarray(self.p, dtype=np.float64))
-        if exponents.ndim != 1 or len(exponents) == 0 or not (exponents >= 1.0).all():
-            raise ValueError(
-                f"p must be a number, or a list of at least one, each at least 1; got {self.p!r}"
-            )
-        fits: list[tuple[float, Solution, FittedRidge]] = Parallel(self.n_jobs, prefer="threads")(
-            delayed(self._fit_exponent)(float(p), K, seen, targets) for p in exponents
-        )
-        best = min(range(len(fits)), key=lambda number: fits[number][2].fit.error)
-        self.lam_, solution, ridge = fits[best]
-        self.p_ = float(exponents[best])
-        self.weights_ = solution.weights
-        self.objective_, self.duality_gap_ = solution.objective, solution.duality_gap
-        self.n_iter_, self.n_solves_ = solution.n_iter, solution.n_solves
-        self.converged_, self.history_ = solution.converged, solution.history
-        self.dual_coef_, self.intercept_ = ridge.coef.T / ridge.scale, ridge.bias
-        self.penalty_ = ridge.fit.lam
-        self.loo_score_ = determination(targets.Y, ridge.fit.loo, targets.weight)
-        warn_unless_converged(type(self).__name__, [solution], self.max_iter)
-
-    def _fit_exponent(
-        self, p: float, K: Numbers, seen: Bools, targets: Targets
-    ) -> tuple[float, Solution, FittedRidge]:
-        """Return penalty and solution of the weights, and the ridge on them."""
-        size = mean_diagonal(np.einsum("mii->mi", K[seen]).mean(axis=0), targets.copies)
-        lam = default_penalty(p, int(seen.sum()), size) if self.lam is None else self.lam
-        solution = solve_lp_mkl_ridge(
-            K,
-            targets.Y,
-            p=p,
-            lam=lam,
-            sample_weight=targets.weight,
-            allowed=seen,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_step=progress_reporter(self, f" p={p:g}"),
-        )
-        ridge = fit_ridge(
-            np.tensordot(solution.weights, K, axes=1),
-            targets.Y,
-            sample_weight=targets.weight,
-            held_out=targets.held_out,
-        )
-        return lam, solution, ridge
+        loo, part = learn_lp_ridge(self, data, targets)
+        self.loo_score_ = determination(part.Y, loo, part.weight)
 
     @property
     def _entries_per_row(self) -> int:
-        return int(self.dual_coef_.shape[1])
+        return entries_per_row(self)
 
     def _predict_part(self, rows: Any) -> Floats:
-        scores = np.tile(self.intercept_, (len(rows), 1))
-        needed = self.weights_ > 0
-        kernels = self.input_.kernels(rows, needed)
-        for weight, kernel in zip(self.weights_[needed], kernels, strict=True):
-            scores += weight * (kernel @ self.dual_coef_.T)
-        return scores
+        return lp_ridge_scores(self, rows)

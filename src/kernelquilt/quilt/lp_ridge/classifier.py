@@ -35,37 +35,28 @@ References
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from kernelquilt._messages import print_progress
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step, warn_unless_converged
+from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.kernels.inputs import Samples
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
-from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit
-from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
-from kernelquilt.quilt.space.passes import fit_sample_input, take_sample, weighted_sums
-from kernelquilt.quilt.space.views import (
-    LANDMARK_CONSTRAINTS,
-    check_feature_memory,
-    fit_views,
-    landmark_count,
+from kernelquilt.quilt.lp_ridge.fitting import (
+    CONSTRAINTS,
+    entries_per_row,
+    learn_lp_ridge,
+    lp_ridge_scores,
 )
+from kernelquilt.quilt.lp_ridge.weighted_ridge import WeightedRidge, solve_weights
+from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
 from kernelquilt.quilt.space.weighted import (
     DEFAULT_PENALTY,
-    WeightedSums,
-    default_penalty,
-    kernels_of,
 )
 from kernelquilt.quilt.stacking import solve_softmax_stacking
-from kernelquilt.quilt.weighted_ridge import WeightedRidge, solve_weights
 
 
 @single_threaded_blas()
@@ -233,18 +224,8 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "p": [Interval(Real, 1, np.inf, closed="both"), "array-like"],
-        "lam": [Interval(Real, 0, np.inf, closed="neither"), None],
-        "kernels": "no_validation",
-        "views": "no_validation",
-        "prepare": [StrOptions({"auto"}), None],
-        **LANDMARK_CONSTRAINTS,
-        "tol": [Interval(Real, 0, np.inf, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        **CONSTRAINTS,
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -279,97 +260,13 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.verbose = verbose
 
     def _learn(self, data: Samples, targets: Targets) -> None:
-        exponents = np.atleast_1d(np.asarray(self.p, dtype=np.float64))
-        if exponents.ndim != 1 or len(exponents) == 0 or not (exponents >= 1.0).all():
-            raise ValueError(
-                f"p must be a number, or a list of at least one, each at least 1; got {self.p!r}"
-            )
-        rng = check_random_state(self.random_state)
-        sample = take_sample(data, targets, rng, self.n_jobs)
-        n_all = int(np.count_nonzero(targets.copies))
-        n_landmarks = landmark_count(self, data, n_all)
-        check_feature_memory(self, data, n_all, n_landmarks)
-        held = fit_sample_input(self, data, sample)
-        held.describe(self)
-        seen = np.asarray(held.observed[sample.columns].any(axis=0))
-        views, Z = fit_views(
-            held,
-            sample.data,
-            sample.columns,
-            np.flatnonzero(seen),
-            sample.targets.copies,
-            n_landmarks=n_landmarks,
-            landmarks=self.landmarks,
-            rng=rng,
-            n_jobs=self.n_jobs,
-            centred=False,
-        )
-        views = views.forget_others()
-        part, everyone, sums, kernels = sample.targets, sample.everyone, None, None
-        if everyone is None:
-            kernels = kernels_of(Z)
-        else:
-            (sums,) = everyone.sums(weighted_sums, views, name="all views side by side")
-        weighted = WeightedSums(np.hstack(Z), [z.shape[1] for z in Z], part, kernels, sums)
-        fits = Parallel(self.n_jobs, prefer="threads")(
-            delayed(self._fit_exponent)(float(p), weighted, part) for p in exponents
-        )
-        best = min(range(len(fits)), key=lambda number: fits[number][2].error)
-        self.lam_, solution, ridge, fit = fits[best]
-        self.p_ = float(exponents[best])
-        self.weights_ = np.zeros(len(seen))
-        self.weights_[seen] = solution.weights
-        self.objective_ = solution.objective
-        self.duality_gap_ = solution.duality_gap
-        self.n_iter_, self.n_solves_ = solution.n_iter, solution.n_solves
-        self.converged_ = solution.converged
-        self.history_ = solution.history
-        self.intercept_, self.penalty_ = ridge.bias, ridge.lam
-        self.dual_coef_ = None
-        if everyone is None:
-            self.dual_coef_ = np.zeros((targets.Y.shape[1], len(targets.Y)))
-            self.dual_coef_[:, sample.rows] = fit.coef.T / ridge.scale
-        self._views = views
-        self._coef = [
-            made.back(coef)[0]
-            for made, coef in zip(views.maps, weighted.by_kernel(ridge.coef), strict=True)
-        ]
-        loo = fit.loo[None]
-        self.stacking_ = solve_softmax_stacking(loo, part.codes, sample_weight=part.weight)
-        self.loo_score_ = loo_accuracy(self.stacking_.combine(loo), part)
-        warn_unless_converged(type(self).__name__, [solution], self.max_iter)
-
-    def _fit_exponent(
-        self, p: float, weighted: WeightedSums, targets: Targets
-    ) -> tuple[float, Solution, FeatureRidge, RidgeFit]:
-        """Return penalty and solution of the weights, and the ridge on them."""
-        size = weighted.mean_length(targets.copies)
-        lam = default_penalty(p, weighted.n_kernels, size) if self.lam is None else self.lam
-        options = Options(self.tol, self.max_iter, on_step=self._reporter(p))
-        solution = weighted.solve(p, lam, options, newton_below=CLOSED_FORM_FROM)
-        return lam, solution, *weighted.fit(solution.weights)
-
-    def _reporter(self, p: float) -> Callable[[Step], None] | None:
-        if not self.verbose:
-            return None
-
-        name = f"{type(self).__name__} p={p:g}"
-
-        def report(step: Step) -> None:
-            print_progress(name, f"solve {step.n_solves}", step.objective, "gap", step.gap)
-
-        return report
+        loo, part = learn_lp_ridge(self, data, targets)
+        self.stacking_ = solve_softmax_stacking(loo[None], part.codes, sample_weight=part.weight)
+        self.loo_score_ = loo_accuracy(self.stacking_.combine(loo[None]), part)
 
     @property
     def _entries_per_row(self) -> int:
-        return sum(map(len, self._coef))
+        return entries_per_row(self)
 
     def _log_proba(self, rows: Any) -> Floats:
-        scores = np.tile(self.intercept_, (len(rows), 1))
-        observed = self.input_.observed_of(rows)
-        for m, made, coef in zip(self._views.kernels, self._views.maps, self._coef, strict=True):
-            having = np.flatnonzero(observed[:, m])
-            if self.weights_[m] > 0 and len(having):
-                part = self.input_.narrowed(rows, m)[having]
-                scores[having] += self.input_.between(part, m, made.columns) @ coef
-        return self.stacking_.combine(scores[None])
+        return self.stacking_.combine(lp_ridge_scores(self, rows)[None])

@@ -1,0 +1,1 @@
+"""Kernel ridge regression on kernel weights of lp norm one."""
