@@ -106,7 +106,9 @@ def to_csv(summary: Summary) -> str:
     writer = csv.writer(text, lineterminator="\n")
     names = [field.name for field in fields(Entry) if field.name != "extra"]
     where = ["protocol", "study", "dataset", "setting", "method", "metric"]
-    writer.writerow([*where, *(_CSV_NAMES.get(name, name) for name in names), *map(_csv, study.extra)])
+    writer.writerow(
+        [*where, *(_CSV_NAMES.get(name, name) for name in names), *map(_csv, study.extra)]
+    )
     for line in summary.lines:
         for method, entry in zip(summary.methods, line.entries, strict=True):
             where = [study.protocol, study.name, line.dataset, line.setting, method, study.metric]
