@@ -141,6 +141,10 @@ def _workers(options: RunOptions) -> AbstractContextManager[Any]:
     if options.backend != "dask":
         return nullcontext()
     distributed: Any = import_module("distributed")
+    # a cluster of its own takes other options than one that is there
+    if address := import_module("dask").config.get("scheduler-address", None):
+        there: AbstractContextManager[Any] = distributed.Client(address)
+        return there
     client: AbstractContextManager[Any] = distributed.Client(
         n_workers=options.jobs, threads_per_worker=1, dashboard_address=None
     )

@@ -279,6 +279,13 @@ def test_latex_is_escaped():
     assert re.search(r"\\textbf\{[\d.]+ \$\\pm\$ [\d.]+\}", text)
 
 
+def test_names_in_csv_are_no_formulas():
+    study = make_study(methods=["=1+2", "good"], datasets=["@sum(a1)", "-x", "plain"])
+    lines = list(csv.DictReader(io.StringIO(to_csv(summarise(study, make_rows(study))))))
+    assert {line["method"] for line in lines} == {"'=1+2", "good"}
+    assert {line["dataset"] for line in lines} == {"'@sum(a1)", "'-x", "plain"}
+
+
 def test_csv_has_one_line_per_set_and_method_in_full_precision():
     study = make_study(
         methods=['say "hi", you', "b"], paper={"b": {"heart": 80.5}}, extra=["train_seconds"]

@@ -8,6 +8,7 @@ of two processes that finish the same cell the second writes nothing.
 """
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -132,10 +133,19 @@ class Store:
         if not self.path.parent.is_dir():
             raise StoreError(f"there is no directory {str(self.path.parent)!r} for a store")
         with self._explained():
+            read_only = not create and not os.access(self.path.parent, os.W_OK)
+            address = self.path.resolve().as_uri()
             self._connection = sqlite3.connect(
-                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                # SQLite would write beside a store that may change
+                f"{address}?mode=ro&immutable=1" if read_only else address,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
             )
             self._check_kind(create)
+            if read_only:
+                return
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.executescript(_SCHEMA)
@@ -194,7 +204,7 @@ class Store:
         """Return the definitions by protocol and study."""
         with self._explained():
             found = self._connection.execute("SELECT * FROM studies").fetchall()
-        return {(protocol, study): json.loads(text) for protocol, study, text in found}
+            return {(protocol, study): json.loads(text) for protocol, study, text in found}
 
     def finished(self, keys: Iterable[str], *, failed: bool = True) -> set[str]:
         """Return those of the keys that have a row, without failed ones unless `failed`."""
@@ -235,7 +245,7 @@ class Store:
                 f"SELECT {', '.join(_FIELDS)} FROM cells{condition} ORDER BY key",
                 [asked[name] for name in where],
             ).fetchall()
-        return [_row(values) for values in found]
+            return [_row(values) for values in found]
 
     def close(self) -> None:
         """Close the file."""
@@ -280,6 +290,10 @@ class Store:
             yield
         except sqlite3.DatabaseError as error:
             raise StoreError(f"store {str(self.path)!r}: {error}{_remedy(error)}") from error
+        except (TypeError, ValueError) as error:
+            raise StoreError(
+                f"store {str(self.path)!r} is damaged, or was written by a newer version: {error}"
+            ) from error
 
 
 def _remedy(error: sqlite3.DatabaseError) -> str:

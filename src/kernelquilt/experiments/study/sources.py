@@ -23,6 +23,7 @@ A data directory holds ``<name>.npz`` files with ``y`` and
 import hashlib
 import io
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +97,9 @@ class UserSource:
         raise ProtocolError("completion needs kernels of a data directory")
 
 
+_UNREADABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
 @dataclass(frozen=True)
 class DataDirectory:
     """A directory of ``.npz`` files; one that does not change is read once."""
@@ -119,6 +123,10 @@ class DataDirectory:
             raise DataMissingError(
                 f"{dataset.name}: {dataset.filename} has no entry {error}"
             ) from error
+        except (IndexError, TypeError, ValueError) as error:
+            raise DataMissingError(
+                f"{dataset.name}: {dataset.filename} is not what the protocol expects: {error}"
+            ) from error
 
     def archive(self, dataset: DataSet) -> Archive:
         """Return the arrays of the file of a data set; raises as a call does."""
@@ -132,7 +140,7 @@ class DataDirectory:
         if key not in self._archives:
             try:
                 self._archives[key] = _read(path)
-            except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            except (*_UNREADABLE, NotImplementedError) as error:
                 raise DataMissingError(
                     f"{dataset.name}: {path.name} cannot be read: {error}"
                 ) from error
@@ -142,6 +150,8 @@ class DataDirectory:
 def _read(path: Path) -> Archive:
     content = path.read_bytes()
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        if not hasattr(stored, "files"):
+            raise ValueError("it is one array, not an archive of arrays")
         archive = Archive(stored)
     archive.digest = hashlib.sha256(content).hexdigest()
     return archive
@@ -155,12 +165,18 @@ def _source(stored: Archive, options: Mapping[str, Any]) -> Source:
         train, test = (_positions(stored[key], kept) for key in ("train_idx", "test_idx"))
         published = train, test
     if "K" in stored:
-        kernels = KernelStack(np.asarray(stored["K"], float))[kept]
+        kernels = KernelStack(np.asarray(stored["K"], float))
+        if len(kernels) != len(y):
+            raise ValueError(f"its kernels have {len(kernels)} rows for {len(y)} labels")
+        kernels = kernels[kept]
         return Source(kernels, y[kept], published, stored.digest)
     blocks = _blocks(stored, options)
     roots = options.get("roots", [])
     for name in blocks if roots is True else roots:
         blocks[name] = np.sqrt(blocks[name])
+    for name, block in blocks.items():
+        if len(block) != len(y):
+            raise ValueError(f"view {name!r} has {len(block)} rows for {len(y)} labels")
     views = {name: blocks[name][kept] for name in options.get("views", blocks)}
     observed = np.column_stack([~np.isnan(block).all(axis=1) for block in views.values()])
     sites = np.asarray(stored[options["sites"]])[kept] if "sites" in options else None

@@ -1,0 +1,160 @@
+"""Files execute nothing, names stay names, and nothing is written outside of its directory."""
+
+import ast
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernelquilt as kq
+from kernelquilt.experiments.errors import UserError
+from kernelquilt.experiments.running.store import Row, Store, StoreError
+from kernelquilt.experiments.study.protocol import DataSet
+from kernelquilt.experiments.study.sources import DataDirectory, DataMissingError
+
+SOURCES = sorted(Path(kq.__file__).parent.rglob("*.py"))
+DANGEROUS = {
+    "eval", "exec", "compile", "pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve",
+    "read_pickle", "system", "popen", "unsafe_load",
+}  # fmt: skip
+
+
+class Payload:
+    """An object that makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    """Return an archive with a payload in it, and the file that the payload would make."""
+    marker = tmp_path / "executed"
+    objects = np.array([Payload(marker)] * 4, dtype=object)
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / "first.npz"
+    np.savez(path, X=objects, y=objects, view_0=objects, view_names=objects, allow_pickle=True)
+    return path, marker
+
+
+def test_archives_with_pickled_objects_are_refused(loaded):
+    path, marker = loaded
+    with pytest.raises(ValueError, match=r"first\.npz"):
+        kq.read_views(path)
+    with pytest.raises(DataMissingError, match="first"):
+        DataDirectory(path.parent)(DataSet("first"))
+    assert not marker.exists()
+
+
+def test_arrays_with_pickled_objects_are_refused(tmp_path):
+    marker = tmp_path / "executed"
+    np.save(tmp_path / "a.npy", np.array([Payload(marker)], dtype=object), allow_pickle=True)
+    with pytest.raises((ValueError, UserError)):
+        kq.read_views(tmp_path / "a.npy")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCES[0].parent)))
+def test_sources_call_nothing_that_executes_data(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            of = getattr(getattr(node.func, "value", None), "id", "")
+            assert name not in DANGEROUS or (name, of) == ("compile", "re"), name
+            for keyword in node.keywords:
+                given = getattr(keyword.value, "value", None)
+                assert (keyword.arg, given) not in {("allow_pickle", True), ("shell", True)}
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            modules = {getattr(node, "module", None), *(alias.name for alias in node.names)}
+            assert not modules & DANGEROUS
+
+
+def test_statements_of_sql_are_made_of_constants():
+    """What is put into the text of a statement is a constant of the module, never a value."""
+    path = next(path for path in SOURCES if path.name == "store.py")
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "").startswith("execute"):
+            for name in ast.walk(node.args[0]):
+                if isinstance(name, ast.Name):
+                    assert re.fullmatch(r"_[A-Z_]+|marks|condition", name.id), name.id
+
+
+HOSTILE = "x'; DROP TABLE cells; --"
+
+
+def test_names_are_values_to_the_store(tmp_path):
+    with Store(tmp_path / "cells.db") as store:
+        store.define(HOSTILE, HOSTILE, {"title": HOSTILE})
+        row = Row("key", HOSTILE, HOSTILE, HOSTILE, HOSTILE, 0, HOSTILE, figures={HOSTILE: 1.0})
+        store.add(row)
+        (found,) = store.rows(HOSTILE, HOSTILE)
+        assert (found.method, found.figures) == (HOSTILE, {HOSTILE: 1.0})
+
+
+def test_a_store_in_a_directory_that_cannot_be_written_can_be_read(tmp_path, monkeypatch):
+    path = tmp_path / "cells.db"
+    with Store(path) as store:
+        store.define("paper", "first", {"title": "A study"})
+        store.add(Row("key", "paper", "first", "set", "0.1", 0, "good", figures={"accuracy": 1.0}))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    before = sorted(tmp_path.iterdir())
+    with Store(path, create=False) as store:
+        assert len(list(store.rows("paper", "first"))) == 1
+        assert sorted(tmp_path.iterdir()) == before
+        with pytest.raises(StoreError, match="readonly"):
+            store.define("paper", "second", {"title": "Another"})
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": np.ones((60, 2)), "y": np.arange(40) % 2}, "60 rows for 40 labels"),
+        ({"K": np.ones((1, 60, 60)), "y": np.arange(40) % 2}, "60 rows for 40 labels"),
+        ({"X": np.array(["a", "b"]), "y": np.arange(2)}, "not what the protocol expects"),
+    ],
+)
+def test_data_that_do_not_fit_together_are_said_in_one_line(tmp_path, arrays, message):
+    np.savez(tmp_path / "first.npz", **arrays)
+    with pytest.raises(DataMissingError, match=message):
+        DataDirectory(tmp_path)(DataSet("first"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x05\x06", b"\x93NUMPY\x01\x00"])
+def test_damaged_archives_are_said_in_one_line(tmp_path, content):
+    (tmp_path / "first.npz").write_bytes(content)
+    with pytest.raises(DataMissingError, match="first"):
+        DataDirectory(tmp_path)(DataSet("first"))
+
+
+@pytest.mark.parametrize(
+    "damage", ["UPDATE cells SET figures = '{'", "UPDATE cells SET figures = x'ff00'"]
+)
+def test_a_store_that_is_damaged_inside_says_so(tmp_path, damage):
+    path = tmp_path / "cells.db"
+    with Store(path) as store:
+        store.add(Row("key", "paper", "first", "set", "0.1", 0, "good", figures={"accuracy": 1.0}))
+        store._connection.execute(damage)
+        with pytest.raises(StoreError, match="damaged"):
+            store.rows()
+
+
+def test_a_cluster_that_is_there_is_joined(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    from kernelquilt.cli import _running
+
+    asked = []
+    monkeypatch.setattr(distributed, "Client", lambda *given, **named: asked.append((given, named)))
+    options = type("Options", (), {"backend": "dask", "jobs": 2})()
+    with dask.config.set({"scheduler-address": "tcp://127.0.0.1:1"}):
+        _running._workers(options)
+    _running._workers(options)
+    (there, alone) = asked
+    assert there == (("tcp://127.0.0.1:1",), {})
+    assert alone[1]["n_workers"] == 2
