@@ -9,8 +9,8 @@ from kernelquilt.core.solution import Options, Solution
 from kernelquilt.kernels.centring import mean_diagonal
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.space.pair_maps import Features
 from kernelquilt.quilt.space.threads import summed
-from kernelquilt.quilt.space.transfer import Features
 from kernelquilt.quilt.weighted_ridge import WeightedFeatureRidge, WeightedRidge, solve_weights
 
 DEFAULT_PENALTY = 0.3
