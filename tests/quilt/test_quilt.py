@@ -20,9 +20,9 @@ import kernelquilt as kq
 from discovery import estimators
 from inputs import CONTAINERS, INPUTS, VIEWS, as_input
 from kernelquilt.kernels.distances import pair_median
-from kernelquilt.quilt.model import EXPONENTS
 from kernelquilt.quilt.ridge import PENALTIES, fit_ridge
 from kernelquilt.quilt.ridge_classifier import class_targets
+from kernelquilt.quilt.space.experts import EXPONENTS
 
 # the kernels alone; what a forest beside them changes is in test_members.py
 QUILT = partial(kq.QuiltClassifier, experts=None)

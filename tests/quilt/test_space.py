@@ -7,7 +7,8 @@ import kernelquilt as kq
 from kernelquilt.quilt.lp_ridge.weighted_ridge import WeightedFeatureRidge, WeightedRidge
 from kernelquilt.quilt.ridge import PENALTIES, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.space.maps import compact, fit_map, independent_directions, rounded
-from kernelquilt.quilt.space.transfer import ByFeatures, BySamples, solve_transfer
+from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples
+from kernelquilt.quilt.space.transfer import solve_transfer
 from kernelquilt.quilt.space.weighted import kernels_of
 
 

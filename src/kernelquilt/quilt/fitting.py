@@ -15,6 +15,7 @@ from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.quilt.model import Completed, Quilt, TransferCompletion, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.gram_completion import complete_grams
+from kernelquilt.quilt.space.pair_maps import Features
 from kernelquilt.quilt.space.passes import (
     Sample,
     SumsOfTransfer,
@@ -22,7 +23,7 @@ from kernelquilt.quilt.space.passes import (
     quilt_sums,
     take_sample,
 )
-from kernelquilt.quilt.space.transfer import Features, solve_transfer
+from kernelquilt.quilt.space.transfer import solve_transfer
 from kernelquilt.quilt.space.views import (
     LANDMARK_CONSTRAINTS,
     MOST_SAMPLES,

@@ -38,117 +38,33 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.core.solution import Options
 from kernelquilt.kernels.distances import pair_median
-from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, Sums, fit_feature_ridge, fit_ridge
+from kernelquilt.quilt.ridge import FeatureRidge, Sums
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.maps import centre_and_scale, compact, independent_directions, rounded
+from kernelquilt.quilt.space.experts import (
+    EXPONENTS,
+    FEW_EXPONENTS,
+    RATES,
+    Joint,
+    JointMap,
+    Pattern,
+    PatternMap,
+    Weighted,
+    best_rate,
+    fit_expert_ridge,
+    fit_joint,
+    fit_joint_exactly,
+    fit_weighted,
+    joint_distances,
+    joint_map,
+    products_with,
+    without_residuals,
+)
+from kernelquilt.quilt.space.maps import centre_and_scale, rounded
+from kernelquilt.quilt.space.pair_maps import Features
 from kernelquilt.quilt.space.threads import mapped, summed
-from kernelquilt.quilt.space.transfer import Features, Transfer
-from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
-
-EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
-FEW_EXPONENTS = (np.inf, 4.0 / 3.0)  # where samples are many, and each costs more than it brings
-RATES = (0.3, 1.0)
-FEW_POINTS = 500  # landmarks by which a rate is chosen, where not all samples are landmarks
-WEIGHT_STEPS, WEIGHT_GAP = 8, 1e-3  # when to stop learning weights; predictions hardly notice
-
-
-class Weighted(NamedTuple):
-    """Expert A: weights of the kernels with sum one, their relative gap, and the ridge."""
-
-    kernel_weights: Floats
-    gap: float
-    ridge: FeatureRidge
-
-
-class JointMap(NamedTuple):
-    """The Gaussian kernel of all views together in the span of landmarks.
-
-    Attributes
-    ----------
-    rate : float
-        What distances are multiplied by.
-    points : ndarray of shape (n_points, D)
-        The landmarks.
-    lengths : ndarray of shape (n_points,)
-        Their squared lengths.
-    kept : ndarray of int
-        Those that are independent of each other.
-    projection : ndarray of shape (k, r)
-        From similarities with these to features.
-    """
-
-    rate: float
-    points: Floats
-    lengths: Floats
-    kept: Indices
-    projection: Floats
-
-    def distances(self, flat: Floats, lengths: Floats) -> Floats:
-        """Return squared distances (n_rows, n_points) from the landmarks."""
-        return joint_distances(lengths, self.lengths, flat @ self.points.T)
-
-    def features(self, D: Floats) -> Floats:
-        """Return features (n_rows, r) from squared distances (n_rows, n_points)."""
-        return np.asarray(np.exp(-self.rate * D[:, self.kept]) @ self.projection)
-
-
-class Joint(NamedTuple):
-    """Expert B: what distances are multiplied by, its landmarks, and the ridge on them.
-
-    Attributes
-    ----------
-    rate : float
-    points : ndarray of shape (n_points, D), or None until they are made again
-        Landmarks among the completed samples.
-    lengths : ndarray of shape (n_points,)
-        Their squared lengths.
-    ridge : FeatureRidge
-        On the similarities with them.
-    """
-
-    rate: float
-    points: Any
-    lengths: Floats
-    ridge: FeatureRidge
-
-    def __reduce__(self) -> Any:
-        points = None if self.points is None else compact(self.points)
-        return Joint._of_compact, (self.rate, points, self.lengths, self.ridge)
-
-    @staticmethod
-    def _of_compact(rate: float, points: Any, lengths: Floats, ridge: FeatureRidge) -> "Joint":
-        points = None if points is None else points.astype(np.float64)
-        return Joint(rate, points, lengths, ridge)
-
-    def scores(self, flat: Floats, lengths: Floats) -> Floats:
-        """Return scores (n_rows, c) of completed features and their squared lengths."""
-        D = joint_distances(lengths, self.lengths, flat @ self.points.T)
-        D *= -self.rate
-        return self.ridge.scores(np.exp(D, out=D))
-
-
-class PatternMap(NamedTuple):
-    """From the kernels that a sample has to features."""
-
-    mean: Floats
-    scale: float
-
-    def features(self, observed: Bools) -> Floats:
-        """Return features (n_rows, M) whose products are shares of kernels that agree, centred."""
-        return np.asarray((observed - self.mean) * self.scale)
-
-
-class Pattern(NamedTuple):
-    """The ridge that sees only which kernels a sample has."""
-
-    map: PatternMap
-    ridge: FeatureRidge
-
-    def scores(self, observed: Bools) -> Floats:
-        """Return scores (n_rows, c) of the patterns (n_rows, M)."""
-        return self.ridge.scores(self.map.features(observed))
+from kernelquilt.quilt.space.transfer import Transfer
+from kernelquilt.quilt.space.weighted import WeightedSums
 
 
 class TransferCompletion(NamedTuple):
@@ -325,17 +241,7 @@ def fit_quilt(
     flat = np.hstack(data.filled)
     own = np.einsum("ij,ij->i", flat[points], flat[points])
     exact = len(points) == len(flat) and sum_over_all is None
-    joint: list[JointMap] = []
-    if M > 1:
-        products = None if data.kernels is None else data.kernels.sum(axis=0)[:, points]
-        if products is None:
-            products = mapped(partial(_products, flat[points]), flat, n_jobs=n_jobs)
-        D = joint_distances(data.lengths, own, products)
-        among = D if exact else _among(D[points])
-        rates = np.array(RATES) / pair_median(among, targets.copies[points])
-        if not exact:
-            rates = _best_rate(D, among, rates, targets, n_jobs)
-        joint = [_joint_map(rate, flat[points], own, among, exact) for rate in rates]
+    D, joint = _joint_maps(data, flat, own, points, targets, exact, n_jobs)
     by_pattern = None
     if pattern:
         by_pattern = PatternMap(*centre_and_scale(observed.astype(np.float64), targets.copies))
@@ -347,19 +253,21 @@ def fit_quilt(
     exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
     having = [np.flatnonzero(present) for present in observed.T]
     tasks: list[Any] = [
-        delayed(_fit_ridge)(z[rows], targets.part(rows), sums=each)
+        delayed(fit_expert_ridge)(z[rows], targets.part(rows), sums=each)
         for z, rows, each in zip(data.Z, having, sums[:M], strict=True)
     ]
-    tasks += [delayed(_fit_weighted)(weighted, p) for p in exponents]
+    tasks += [delayed(fit_weighted)(weighted, p) for p in exponents]
     for made, each in zip(joint, sums[M + 1 : M + 1 + len(joint)], strict=True):
         if exact:
-            tasks.append(delayed(_fit_joint_exactly)(made, D, targets))
+            tasks.append(delayed(fit_joint_exactly)(made, D, targets))
             continue
         features = mapped(made.features, D, n_jobs=n_jobs)
         total = summed(features, targets.Y, targets.weight, n_jobs) if each is None else each
-        tasks.append(delayed(_fit_joint)(made, features, targets, total))
+        tasks.append(delayed(fit_joint)(made, features, targets, total))
     if by_pattern is not None:
-        tasks.append(delayed(_fit_ridge)(by_pattern.features(observed), targets, sums=sums[-1]))
+        tasks.append(
+            delayed(fit_expert_ridge)(by_pattern.features(observed), targets, sums=sums[-1])
+        )
     done = Parallel(n_jobs, prefer="threads")(tasks)
     late_loo = np.zeros((M + pattern, *targets.Y.shape))
     for out, rows, (_, loo) in zip(late_loo, having, done, strict=False):
@@ -378,101 +286,25 @@ def fit_quilt(
     return Quilt(names, data.completion, A, B, late, of_pattern, np.array(early_loo), late_loo)
 
 
-def joint_distances(lengths: Floats, point_lengths: Floats, products: Floats) -> Floats:
-    """Return squared distances (n_rows, n_points) of samples from landmarks in the span.
-
-    Parameters
-    ----------
-    lengths : ndarray of shape (n_rows,)
-        Squared lengths of the samples, with what is outside of the span.
-    point_lengths : ndarray of shape (n_points,)
-        Those of the landmarks.
-    products : ndarray of shape (n_rows, n_points)
-        Of their features; overwritten.
-    """
-    products *= -2.0
-    products += lengths[:, None]
-    products += point_lengths
-    return np.maximum(products, 0.0, out=products)
-
-
-def _products(points: Floats, flat: Floats) -> Floats:
-    return np.asarray(flat @ points.T)
-
-
-def _among(D: Floats) -> Floats:
-    """Return distances (k, k) between landmarks, which have nothing outside of the span."""
-    return np.asarray(np.maximum(D - D.diagonal()[:, None], 0.0))
-
-
-def _fit_ridge(
-    z: Floats, targets: Targets, lams: Floats = PENALTIES, sums: Sums | None = None
-) -> tuple[FeatureRidge, Floats]:
-    ridge, fit = fit_feature_ridge(
-        z, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out, sums=sums
-    )
-    return ridge, fit.loo
-
-
-def _fit_weighted(weighted: WeightedSums, p: float) -> tuple[Weighted, Floats]:
-    """Fit expert A with the exponent p."""
-    M = weighted.n_kernels
-    weights, gap = np.full(M, 1.0 / M), 0.0
-    if p < np.inf:
-        options = Options(WEIGHT_GAP, WEIGHT_STEPS)
-        outputs = slice(1 if _two_classes(weighted.targets.Y) else 0, None)
-        solution = weighted.solve(
-            p, default_penalty(p, M), options, newton_below=0.0, outputs=outputs
-        )
-        weights, gap = solution.weights / solution.weights.sum(), solution.relative_gap
-    ridge, fit = weighted.fit(weights)
-    return Weighted(weights, gap, ridge), fit.loo
-
-
-def _two_classes(Y: Floats) -> bool:
-    """Whether the first of the outputs (n, c) is minus the other."""
-    return Y.shape[1] == 2 and bool((Y[:, 0] == -Y[:, 1]).all())
-
-
-def _best_rate(
-    D: Floats, among: Floats, rates: Floats, targets: Targets, n_jobs: int | None
-) -> Floats:
-    """Return the rate of the least error where expert B has fewer landmarks."""
-    few = np.arange(0, D.shape[1], -(-D.shape[1] // FEW_POINTS))
-    maps = [_joint_map(rate, few, few, among[np.ix_(few, few)], exact=False) for rate in rates]
-    found = Parallel(n_jobs, prefer="threads")(
-        delayed(_fit_ridge)(each.features(D[:, few]), targets, PENALTIES[::2]) for each in maps
-    )
-    return rates[[int(np.argmin([ridge.error for ridge, _ in found]))]]
-
-
-def _joint_map(
-    rate: float, points: Floats, lengths: Floats, among: Floats, exact: bool
-) -> JointMap:
-    if exact:  # the kernel is solved by the samples, without features
-        return JointMap(rate, points, lengths, np.arange(len(points)), np.empty((0, 0)))
-    return JointMap(rate, points, lengths, *independent_directions(np.exp(-rate * among)))
-
-
-def _fit_joint(
-    made: JointMap, features: Floats, targets: Targets, sums: Sums
-) -> tuple[Joint, Floats]:
-    """Fit expert B at one rate, on features of its kernel."""
-    ridge, loo = _fit_ridge(features, targets, PENALTIES[::2], sums)
-    coef = np.zeros((len(made.points), targets.Y.shape[1]))
-    coef[made.kept] = made.projection @ ridge.coef
-    return Joint(made.rate, made.points, made.lengths, replace(ridge, coef=coef)), loo
-
-
-def _fit_joint_exactly(made: JointMap, D: Floats, targets: Targets) -> tuple[Joint, Floats]:
-    """Fit expert B at one rate, on the kernel of all samples."""
-    found = fit_ridge(
-        np.exp(-made.rate * D),
-        targets.Y,
-        PENALTIES[::2],
-        sample_weight=targets.weight,
-        held_out=targets.held_out,
-    )
-    coef, fit = found.coef / found.scale, found.fit
-    ridge = FeatureRidge(coef, found.bias, found.scale, fit.lam, fit.error)
-    return Joint(made.rate, made.points, made.lengths, ridge), fit.loo
+def _joint_maps(
+    data: Completed,
+    flat: Floats,
+    own: Floats,
+    points: Indices,
+    targets: Targets,
+    exact: bool,
+    n_jobs: int | None,
+) -> tuple[Any, list[JointMap]]:
+    """Return distances from the landmarks of expert B, and its kernels; none for one view."""
+    if len(data.Z) == 1:
+        return None, []
+    if data.kernels is None:
+        products = mapped(partial(products_with, flat[points]), flat, n_jobs=n_jobs)
+    else:
+        products = data.kernels.sum(axis=0)[:, points]
+    D = joint_distances(data.lengths, own, products)
+    among = D if exact else without_residuals(D[points])
+    rates = np.array(RATES) / pair_median(among, targets.copies[points])
+    if not exact:
+        rates = best_rate(D, among, rates, targets, n_jobs)
+    return D, [joint_map(rate, flat[points], own, among, exact) for rate in rates]

@@ -9,7 +9,7 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.quilt.space.maps import independent_directions
-from kernelquilt.quilt.space.transfer import Features
+from kernelquilt.quilt.space.pair_maps import Features
 
 
 @dataclass(frozen=True)

@@ -36,71 +36,21 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
-from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.quilt.space.maps import compact, rounded
+from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples, Features, PairMap, rounded_map
+from kernelquilt.quilt.space.regressions import (
+    refine_by_features,
+    refine_by_samples,
+    solve_by_features,
+    solve_by_samples,
+    squared_lengths,
+)
 
 EPS = 0.1
 LEAST_SHARED = 5  # samples from which a leave-one-out error is trusted
 SCORES = (0.001, 0.99)
-RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
-
-Features = list[Floats]  # of M views, (n_rows, D_p) each, zero where absent
-
-
-class PairMap(Protocol):
-    """What predicts the features of one view, from those of others."""
-
-    def of(self, Z: Features) -> Floats:
-        """Return predictions (n_rows, D_p) from the features of samples that have what it needs."""
-
-
-@dataclass(frozen=True)
-class ByFeatures:
-    """A map from features, the sum over views l of ``Z_l W_l``."""
-
-    maps: dict[int, Floats]
-
-    def of(self, Z: Features) -> Floats:
-        """Return predictions, as in `PairMap`."""
-        return np.asarray(sum(Z[l] @ W for l, W in self.maps.items()))
-
-    def __reduce__(self) -> Any:
-        return ByFeatures._of_compact, ({l: compact(W) for l, W in self.maps.items()},)
-
-    @staticmethod
-    def _of_compact(maps: dict[int, Floats]) -> "ByFeatures":
-        return ByFeatures({l: W.astype(np.float64) for l, W in maps.items()})
-
-
-@dataclass(frozen=True)
-class BySamples:
-    """A map from similarities with training samples, of which there are fewer than features.
-
-    Attributes
-    ----------
-    training : Features
-        Of all training samples.
-    rows : ndarray of int of shape (k,)
-        Those it was learned from.
-    shares : dict of int to float
-        Factors of the similarities, by view.
-    coef : ndarray of shape (k, D_p)
-    """
-
-    training: Features
-    rows: Indices
-    shares: dict[int, float]
-    coef: Floats
-
-    def of(self, Z: Features) -> Floats:
-        """Return predictions, as in `PairMap`."""
-        similar = sum(a * (Z[l] @ self.training[l][self.rows].T) for l, a in self.shares.items())
-        return np.asarray(similar @ self.coef)
 
 
 @dataclass(frozen=True)
@@ -135,8 +85,8 @@ class Transfer:
         """Return the same with maps in single precision."""
         return replace(
             self,
-            first=[{l: _rounded(each) for l, each in maps.items()} for maps in self.first],
-            second=[None if each is None else _rounded(each) for each in self.second],
+            first=[{l: rounded_map(each) for l, each in maps.items()} for maps in self.first],
+            second=[None if each is None else rounded_map(each) for each in self.second],
         )
 
     def complete(self, Z: Features, observed: Bools) -> Features:
@@ -183,12 +133,6 @@ class Transfer:
 def _only(Z: Features, views: list[int], rows: Indices) -> Any:
     """Return the features of some views of some rows, by view."""
     return {l: Z[l][rows] for l in views}
-
-
-def _rounded(each: PairMap) -> PairMap:
-    if isinstance(each, ByFeatures):
-        return ByFeatures({l: rounded(W) for l, W in each.maps.items()})
-    return each
 
 
 class _Mean:
@@ -268,7 +212,7 @@ def solve_transfer(
     weights = np.where(np.isnan(scores), 0.0, clipped / (1.0 - clipped))
     once = _averaged(Z, observed, means, weights, found)
     _update(kernels, once, observed)
-    lengths = np.array([_lengths(z) for z in once])
+    lengths = np.array([squared_lengths(z) for z in once])
     shares = np.array(
         [_shares(w, sizes, lengths[:, o]) for w, o in zip(weights, observed.T, strict=True)]
     )
@@ -307,11 +251,7 @@ def _update(kernels: Floats | None, Z: Features, observed: Bools) -> None:
 
 
 def _size(z: Floats, present: Bools) -> float:
-    return mean_diagonal(_lengths(z[present]))
-
-
-def _lengths(z: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", z, z))
+    return mean_diagonal(squared_lengths(z[present]))
 
 
 def _shares(weights: Floats, sizes: Floats, lengths: Floats) -> Floats:
@@ -339,10 +279,10 @@ def _from_view(
         by_samples = pairs is None and len(J) <= Z[l].shape[1]
         if by_samples:
             kernel = Z[l] @ Z[l].T if kernels is None else kernels[l]
-            W, left_out = _solve_by_samples(kernel[J][:, J], wanted, eps)
+            W, left_out = solve_by_samples(kernel[J][:, J], wanted, eps)
         else:
             sums = None if pairs is None else pairs[l, targets[0]][1:]
-            W, left_out = _solve_by_features(Z[l][J], wanted, eps, sums)
+            W, left_out = solve_by_features(Z[l][J], wanted, eps, sums)
         for p, columns in _columns(Z, targets):
             total = float(np.square(wanted[:, columns]).sum())
             error = float(np.square(left_out[:, columns]).sum())
@@ -372,38 +312,6 @@ def _groups(observed: Bools, l: int, *, apart: bool) -> Iterator[tuple[list[int]
         targets = [p for p in others if which.ravel()[p] == number]
         if targets:
             yield targets, np.flatnonzero(pattern)
-
-
-def _solve_by_samples(kernel: Floats, wanted: Floats, eps: float) -> tuple[Floats, Floats]:
-    """Return coefficients (n, k) of ridge regression, and its residuals when left out, (n, k)."""
-    kernel[np.diag_indices(len(kernel))] += eps
-    coef, diagonal = _solved(kernel, wanted)
-    return coef, coef / diagonal[:, None]
-
-
-def _solved(A: Floats, B: Floats) -> tuple[Floats, Floats]:
-    """Return ``A^-1 B`` and the diagonal of ``A^-1``, for a positive definite matrix."""
-    # the transpose of a C-ordered array is what LAPACK takes without a copy
-    factor, info = dpotrf(A.T, lower=1, clean=0)
-    if info == 0:
-        half, info = dpotri(factor, lower=1, overwrite_c=1)
-    if info != 0:
-        raise np.linalg.LinAlgError("features are not finite, or too large for their ridge")
-    return dsymm(1.0, half, np.ascontiguousarray(B).T, side=1, lower=1).T, half.diagonal()
-
-
-def _solve_by_features(
-    known: Floats, wanted: Floats, eps: float, sums: tuple[Floats, Floats] | None = None
-) -> tuple[Floats, Floats]:
-    """Return the map (D, k), and residuals when left out; `sums` if these are not all samples."""
-    gram, cross = (known.T @ known, known.T @ wanted) if sums is None else sums
-    factor = gram.copy()
-    factor[np.diag_indices(len(factor))] += eps
-    factor = cholesky(factor, lower=True, overwrite_a=True, check_finite=False)
-    W = cho_solve((factor, True), cross, check_finite=False)
-    rows = solve_triangular(factor, known.T, lower=True, check_finite=False)
-    free = 1.0 - np.einsum("ji,ji->i", rows, rows)
-    return W, (wanted - known @ W) / np.maximum(free, 1e-12)[:, None]
 
 
 def _columns(Z: Features, views: list[int]) -> Iterator[tuple[int, slice]]:
@@ -450,42 +358,10 @@ def _refined(
     own, absent = np.flatnonzero(present), np.flatnonzero(~present)
     if kernels is not None and len(own) <= sum(once[l].shape[1] for l in views):
         Q = np.tensordot(shares, kernels, axes=1)[:, own]
-        coef = _refine_by_samples(Q[own], z[own])
+        coef = refine_by_samples(Q[own], z[own])
         made = BySamples(once, own, {l: float(shares[l]) for l in views}, coef)
         return made, Q[absent] @ coef
     Q = np.hstack([np.sqrt(shares[l]) * once[l] for l in views])
-    B = _refine_by_features(Q[own], z[own], sums)
+    B = refine_by_features(Q[own], z[own], sums)
     maps = {l: np.sqrt(shares[l]) * B[columns] for l, columns in _columns(once, views)}
     return ByFeatures(maps), Q[absent] @ B
-
-
-def _refine_by_samples(Q: Floats, known: Floats) -> Floats:
-    """Return the coefficients (n, D_p) of the ridge with the least error."""
-    diagonal = Q.diagonal().copy()
-    best, coef = np.inf, known
-    for eps in RIDGES:
-        np.fill_diagonal(Q, diagonal + eps)
-        found, inverse = _solved(Q, known)
-        error = float((_lengths(found) / inverse**2).sum())
-        if error < best:
-            best, coef = error, found
-    return coef
-
-
-def _refine_by_features(
-    Q: Floats, known: Floats, sums: tuple[Floats, Floats] | None = None
-) -> Floats:
-    """Return B of the ridge with the least error; `sums` if these are not all samples."""
-    gram, cross = (Q.T @ Q, Q.T @ known) if sums is None else sums
-    s, V = eigh(gram, driver="evd", check_finite=False)
-    s = np.maximum(s, 0.0)
-    inside, rows = V.T @ cross, Q @ V
-    squared = np.square(rows)
-    best, chosen = np.inf, RIDGES[-1]
-    for eps in RIDGES:
-        free = 1.0 - squared @ (1.0 / (s + eps))
-        residual = known - rows @ (inside / (s + eps)[:, None])
-        error = float((_lengths(residual) / np.maximum(free, 1e-12) ** 2).sum())
-        if error < best:
-            best, chosen = error, eps
-    return V @ (inside / (s + chosen)[:, None])

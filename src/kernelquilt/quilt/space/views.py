@@ -15,7 +15,7 @@ from kernelquilt.data.gram import check_kernel
 from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel
 from kernelquilt.quilt.space.maps import FeatureMap, fit_map, independent_directions
-from kernelquilt.quilt.space.transfer import Features
+from kernelquilt.quilt.space.pair_maps import Features
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
 MOST_SAMPLES = 20_000  # that are held at a time, and that choices are made by

@@ -14,8 +14,8 @@ from kernelquilt.quilt.lp_ridge.weighted_ridge import (
 )
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.space.pair_maps import Features
 from kernelquilt.quilt.space.threads import summed
-from kernelquilt.quilt.space.transfer import Features
 
 DEFAULT_PENALTY = 0.3
 

@@ -1,0 +1,222 @@
+"""The experts of a quilt: what they are, and how each is fitted.
+
+What they are for is told in :mod:`kernelquilt.quilt.model`.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.core.solution import Options
+from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, Sums, fit_feature_ridge, fit_ridge
+from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.space.maps import compact, independent_directions
+from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
+
+EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
+FEW_EXPONENTS = (np.inf, 4.0 / 3.0)  # where samples are many, and each costs more than it brings
+RATES = (0.3, 1.0)
+FEW_POINTS = 500  # landmarks by which a rate is chosen, where not all samples are landmarks
+WEIGHT_STEPS, WEIGHT_GAP = 8, 1e-3  # when to stop learning weights; predictions hardly notice
+
+
+class Weighted(NamedTuple):
+    """Expert A: weights of the kernels with sum one, their relative gap, and the ridge."""
+
+    kernel_weights: Floats
+    gap: float
+    ridge: FeatureRidge
+
+
+class JointMap(NamedTuple):
+    """The Gaussian kernel of all views together in the span of landmarks.
+
+    Attributes
+    ----------
+    rate : float
+        What distances are multiplied by.
+    points : ndarray of shape (n_points, D)
+        The landmarks.
+    lengths : ndarray of shape (n_points,)
+        Their squared lengths.
+    kept : ndarray of int
+        Those that are independent of each other.
+    projection : ndarray of shape (k, r)
+        From similarities with these to features.
+    """
+
+    rate: float
+    points: Floats
+    lengths: Floats
+    kept: Indices
+    projection: Floats
+
+    def distances(self, flat: Floats, lengths: Floats) -> Floats:
+        """Return squared distances (n_rows, n_points) from the landmarks."""
+        return joint_distances(lengths, self.lengths, flat @ self.points.T)
+
+    def features(self, D: Floats) -> Floats:
+        """Return features (n_rows, r) from squared distances (n_rows, n_points)."""
+        return np.asarray(np.exp(-self.rate * D[:, self.kept]) @ self.projection)
+
+
+class Joint(NamedTuple):
+    """Expert B: what distances are multiplied by, its landmarks, and the ridge on them.
+
+    Attributes
+    ----------
+    rate : float
+    points : ndarray of shape (n_points, D), or None until they are made again
+        Landmarks among the completed samples.
+    lengths : ndarray of shape (n_points,)
+        Their squared lengths.
+    ridge : FeatureRidge
+        On the similarities with them.
+    """
+
+    rate: float
+    points: Any
+    lengths: Floats
+    ridge: FeatureRidge
+
+    def __reduce__(self) -> Any:
+        points = None if self.points is None else compact(self.points)
+        return Joint._of_compact, (self.rate, points, self.lengths, self.ridge)
+
+    @staticmethod
+    def _of_compact(rate: float, points: Any, lengths: Floats, ridge: FeatureRidge) -> "Joint":
+        points = None if points is None else points.astype(np.float64)
+        return Joint(rate, points, lengths, ridge)
+
+    def scores(self, flat: Floats, lengths: Floats) -> Floats:
+        """Return scores (n_rows, c) of completed features and their squared lengths."""
+        D = joint_distances(lengths, self.lengths, flat @ self.points.T)
+        D *= -self.rate
+        return self.ridge.scores(np.exp(D, out=D))
+
+
+class PatternMap(NamedTuple):
+    """From the kernels that a sample has to features."""
+
+    mean: Floats
+    scale: float
+
+    def features(self, observed: Bools) -> Floats:
+        """Return features (n_rows, M) whose products are shares of kernels that agree, centred."""
+        return np.asarray((observed - self.mean) * self.scale)
+
+
+class Pattern(NamedTuple):
+    """The ridge that sees only which kernels a sample has."""
+
+    map: PatternMap
+    ridge: FeatureRidge
+
+    def scores(self, observed: Bools) -> Floats:
+        """Return scores (n_rows, c) of the patterns (n_rows, M)."""
+        return self.ridge.scores(self.map.features(observed))
+
+
+def joint_distances(lengths: Floats, point_lengths: Floats, products: Floats) -> Floats:
+    """Return squared distances (n_rows, n_points) of samples from landmarks in the span.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (n_rows,)
+        Squared lengths of the samples, with what is outside of the span.
+    point_lengths : ndarray of shape (n_points,)
+        Those of the landmarks.
+    products : ndarray of shape (n_rows, n_points)
+        Of their features; overwritten.
+    """
+    products *= -2.0
+    products += lengths[:, None]
+    products += point_lengths
+    return np.maximum(products, 0.0, out=products)
+
+
+def products_with(points: Floats, flat: Floats) -> Floats:
+    """Return the products (n_rows, n_points) of features."""
+    return np.asarray(flat @ points.T)
+
+
+def without_residuals(D: Floats) -> Floats:
+    """Return distances (k, k) between landmarks, which have nothing outside of the span."""
+    return np.asarray(np.maximum(D - D.diagonal()[:, None], 0.0))
+
+
+def fit_expert_ridge(
+    z: Floats, targets: Targets, lams: Floats = PENALTIES, sums: Sums | None = None
+) -> tuple[FeatureRidge, Floats]:
+    """Return a ridge on features (n, D), and its leave-one-out scores (n, c)."""
+    ridge, fit = fit_feature_ridge(
+        z, targets.Y, lams, sample_weight=targets.weight, held_out=targets.held_out, sums=sums
+    )
+    return ridge, fit.loo
+
+
+def fit_weighted(weighted: WeightedSums, p: float) -> tuple[Weighted, Floats]:
+    """Fit expert A with the exponent p."""
+    M = weighted.n_kernels
+    weights, gap = np.full(M, 1.0 / M), 0.0
+    if p < np.inf:
+        options = Options(WEIGHT_GAP, WEIGHT_STEPS)
+        outputs = slice(1 if _two_classes(weighted.targets.Y) else 0, None)
+        solution = weighted.solve(
+            p, default_penalty(p, M), options, newton_below=0.0, outputs=outputs
+        )
+        weights, gap = solution.weights / solution.weights.sum(), solution.relative_gap
+    ridge, fit = weighted.fit(weights)
+    return Weighted(weights, gap, ridge), fit.loo
+
+
+def best_rate(
+    D: Floats, among: Floats, rates: Floats, targets: Targets, n_jobs: int | None
+) -> Floats:
+    """Return the rate of the least error where expert B has fewer landmarks."""
+    few = np.arange(0, D.shape[1], -(-D.shape[1] // FEW_POINTS))
+    maps = [joint_map(rate, few, few, among[np.ix_(few, few)], exact=False) for rate in rates]
+    found = Parallel(n_jobs, prefer="threads")(
+        delayed(fit_expert_ridge)(each.features(D[:, few]), targets, PENALTIES[::2])
+        for each in maps
+    )
+    return rates[[int(np.argmin([ridge.error for ridge, _ in found]))]]
+
+
+def joint_map(rate: float, points: Floats, lengths: Floats, among: Floats, exact: bool) -> JointMap:
+    """Return the kernel of all views at one rate, from distances `among` the landmarks."""
+    if exact:  # the kernel is solved by the samples, without features
+        return JointMap(rate, points, lengths, np.arange(len(points)), np.empty((0, 0)))
+    return JointMap(rate, points, lengths, *independent_directions(np.exp(-rate * among)))
+
+
+def fit_joint(
+    made: JointMap, features: Floats, targets: Targets, sums: Sums
+) -> tuple[Joint, Floats]:
+    """Fit expert B at one rate, on features of its kernel."""
+    ridge, loo = fit_expert_ridge(features, targets, PENALTIES[::2], sums)
+    coef = np.zeros((len(made.points), targets.Y.shape[1]))
+    coef[made.kept] = made.projection @ ridge.coef
+    return Joint(made.rate, made.points, made.lengths, replace(ridge, coef=coef)), loo
+
+
+def fit_joint_exactly(made: JointMap, D: Floats, targets: Targets) -> tuple[Joint, Floats]:
+    """Fit expert B at one rate, on the kernel of all samples."""
+    found = fit_ridge(
+        np.exp(-made.rate * D),
+        targets.Y,
+        PENALTIES[::2],
+        sample_weight=targets.weight,
+        held_out=targets.held_out,
+    )
+    coef, fit = found.coef / found.scale, found.fit
+    ridge = FeatureRidge(coef, found.bias, found.scale, fit.lam, fit.error)
+    return Joint(made.rate, made.points, made.lengths, ridge), fit.loo
+
+
+def _two_classes(Y: Floats) -> bool:
+    """Whether the first of the outputs (n, c) is minus the other."""
+    return Y.shape[1] == 2 and bool((Y[:, 0] == -Y[:, 1]).all())

@@ -1,0 +1,79 @@
+"""Ridge regressions between features, and what they leave when a sample is left out."""
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg.blas import dsymm
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from kernelquilt._typing import Floats
+
+RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+def squared_lengths(z: Floats) -> Floats:
+    """Return the squared lengths (n,) of rows."""
+    return np.asarray(np.einsum("ij,ij->i", z, z))
+
+
+def solve_by_samples(kernel: Floats, wanted: Floats, eps: float) -> tuple[Floats, Floats]:
+    """Return coefficients (n, k) of ridge regression, and its residuals when left out, (n, k)."""
+    kernel[np.diag_indices(len(kernel))] += eps
+    coef, diagonal = _solved(kernel, wanted)
+    return coef, coef / diagonal[:, None]
+
+
+def _solved(A: Floats, B: Floats) -> tuple[Floats, Floats]:
+    """Return ``A^-1 B`` and the diagonal of ``A^-1``, for a positive definite matrix."""
+    # the transpose of a C-ordered array is what LAPACK takes without a copy
+    factor, info = dpotrf(A.T, lower=1, clean=0)
+    if info == 0:
+        half, info = dpotri(factor, lower=1, overwrite_c=1)
+    if info != 0:
+        raise np.linalg.LinAlgError("features are not finite, or too large for their ridge")
+    return dsymm(1.0, half, np.ascontiguousarray(B).T, side=1, lower=1).T, half.diagonal()
+
+
+def solve_by_features(
+    known: Floats, wanted: Floats, eps: float, sums: tuple[Floats, Floats] | None = None
+) -> tuple[Floats, Floats]:
+    """Return the map (D, k), and residuals when left out; `sums` if these are not all samples."""
+    gram, cross = (known.T @ known, known.T @ wanted) if sums is None else sums
+    factor = gram.copy()
+    factor[np.diag_indices(len(factor))] += eps
+    factor = cholesky(factor, lower=True, overwrite_a=True, check_finite=False)
+    W = cho_solve((factor, True), cross, check_finite=False)
+    rows = solve_triangular(factor, known.T, lower=True, check_finite=False)
+    free = 1.0 - np.einsum("ji,ji->i", rows, rows)
+    return W, (wanted - known @ W) / np.maximum(free, 1e-12)[:, None]
+
+
+def refine_by_samples(Q: Floats, known: Floats) -> Floats:
+    """Return the coefficients (n, D_p) of the ridge with the least error."""
+    diagonal = Q.diagonal().copy()
+    best, coef = np.inf, known
+    for eps in RIDGES:
+        np.fill_diagonal(Q, diagonal + eps)
+        found, inverse = _solved(Q, known)
+        error = float((squared_lengths(found) / inverse**2).sum())
+        if error < best:
+            best, coef = error, found
+    return coef
+
+
+def refine_by_features(
+    Q: Floats, known: Floats, sums: tuple[Floats, Floats] | None = None
+) -> Floats:
+    """Return B of the ridge with the least error; `sums` if these are not all samples."""
+    gram, cross = (Q.T @ Q, Q.T @ known) if sums is None else sums
+    s, V = eigh(gram, driver="evd", check_finite=False)
+    s = np.maximum(s, 0.0)
+    inside, rows = V.T @ cross, Q @ V
+    squared = np.square(rows)
+    best, chosen = np.inf, RIDGES[-1]
+    for eps in RIDGES:
+        free = 1.0 - squared @ (1.0 / (s + eps))
+        residual = known - rows @ (inside / (s + eps)[:, None])
+        error = float((squared_lengths(residual) / np.maximum(free, 1e-12) ** 2).sum())
+        if error < best:
+            best, chosen = error, eps
+    return V @ (inside / (s + chosen)[:, None])
