@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery import public
+from discovery import estimators, public
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -42,6 +42,17 @@ def test_every_public_name_is_in_the_api_reference():
         family, _, last = name.rpartition(".")
         page = pages[f"{family}.rst" if family else "index.rst"]
         assert f"\n   {last}\n" in page, f"{name} is not in the API reference"
+
+
+def test_a_page_says_of_every_estimator_what_it_is_for():
+    text = (DOCS / "guide" / "all_methods.md").read_text()
+    for estimator in estimators():
+        assert f"`{estimator.__name__}`" in text, estimator.__name__
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_pages_tell_what_is_measured_and_not_what_was_hoped_for(page):
+    assert not re.findall(r"^\|.*\| targets?\b.*$", page.read_text(), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
