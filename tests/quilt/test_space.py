@@ -50,12 +50,23 @@ class TestMaps:
         _, z = fit_map(np.zeros((5, 5)), np.arange(5), np.arange(5), np.ones(5))
         assert z.shape == (5, 0)
 
+    def test_projections_follow_from_the_landmarks_and_their_order(self):
+        X = np.random.default_rng(4).standard_normal((20, 3))
+        X[10:] = X[:10]  # which of two equal samples is taken is left to the library below
+        K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+        made, _ = fit_map(K, np.arange(20), np.arange(20), np.ones(20))
+        assert len(made.columns) == 10
+        stored = made.without_projection()
+        assert stored.projection is None
+        again = stored.with_projection(K[np.ix_(made.columns, made.columns)])
+        np.testing.assert_array_equal(again.projection, made.projection)
+
     def test_a_little_indefinite_is_clipped_and_more_is_refused(self):
         rng = np.random.default_rng(2)
         Q = np.linalg.qr(rng.standard_normal((12, 12)))[0]
         values = np.r_[-0.02, np.linspace(0.5, 2.0, 11)]
         K = (Q * values) @ Q.T
-        kept, T = independent_directions(K)
+        kept, T, _ = independent_directions(K)
         positive = (Q[:, 1:] * values[1:]) @ Q[:, 1:].T
         z = K[:, kept] @ T
         np.testing.assert_allclose(z @ z.T, positive, atol=1e-8)

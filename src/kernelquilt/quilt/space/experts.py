@@ -190,7 +190,7 @@ def joint_map(rate: float, points: Floats, lengths: Floats, among: Floats, exact
     """Return the kernel of all views at one rate, from distances `among` the landmarks."""
     if exact:  # the kernel is solved by the samples, without features
         return JointMap(rate, points, lengths, np.arange(len(points)), np.empty((0, 0)))
-    return JointMap(rate, points, lengths, *independent_directions(np.exp(-rate * among)))
+    return JointMap(rate, points, lengths, *independent_directions(np.exp(-rate * among))[:2])
 
 
 def fit_joint(

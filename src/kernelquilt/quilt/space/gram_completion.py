@@ -95,6 +95,6 @@ def complete_grams(
         # where nothing can be transferred, samples get the mean, as they should here
         warnings.simplefilter("ignore", UserWarning)
         filled = completer.fit_transform(stack).gram()
-    directions = [independent_directions(kernel) for kernel in filled]
+    directions = [independent_directions(kernel)[:2] for kernel in filled]
     completion = GramCompletion(completer, names, Z, *map(list, zip(*directions, strict=True)))
     return completion, completion._features(filled)

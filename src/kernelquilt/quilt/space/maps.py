@@ -20,11 +20,11 @@ c, s           ``mean``, ``scale``
 =============  ====================
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from kernelquilt._typing import Floats, Indices, Numbers
@@ -47,12 +47,25 @@ class FeatureMap:
     mean : ndarray of shape (r,)
     scale : float
         Zero if nothing is left of the kernel after centring.
+    order : ndarray of int of shape (m,) or None
+        Of the landmarks, from which the projection follows; None if it does not.
     """
 
     columns: Indices
     projection: Any
     mean: Floats
     scale: float
+    order: Indices | None
+
+    def without_projection(self) -> "FeatureMap":
+        """Return the same without what `with_projection` finds again."""
+        return self if self.order is None else replace(self, projection=None)
+
+    def with_projection(self, kernel: Floats) -> "FeatureMap":
+        """Return the same with the projection, from the kernel (m, m) among the landmarks."""
+        if self.order is None:
+            return self
+        return replace(self, projection=_projection(_symmetric(kernel), self.order))
 
     def of(self, kernel: Numbers) -> Floats:
         """Return features (n_rows, r) from similarities (n_rows, m) with the landmarks."""
@@ -104,14 +117,14 @@ def fit_map(
     features : ndarray of shape (n, r)
         Of the n samples.
     """
-    kept, projection = independent_directions(kernel[chosen])
+    kept, projection, order = independent_directions(kernel[chosen])
     features = (kernel if len(kept) == len(chosen) else kernel[:, kept]) @ projection
     mean, scale = np.zeros(features.shape[1]), 1.0
     if copies is not None:
         mean, scale = centre_and_scale(features, copies)
         features -= mean
         features *= scale
-    return FeatureMap(columns[kept], projection, mean, scale), np.asarray(features)
+    return FeatureMap(columns[kept], projection, mean, scale, order), np.asarray(features)
 
 
 def centre_and_scale(features: Floats, copies: Floats) -> tuple[Floats, float]:
@@ -123,8 +136,11 @@ def centre_and_scale(features: Floats, copies: Floats) -> tuple[Floats, float]:
     return mean, 1.0 / np.sqrt(size) if size > 1e-10 * abs(raw) else 0.0
 
 
-def independent_directions(kernel: Numbers) -> tuple[Indices, Floats]:
+def independent_directions(kernel: Numbers) -> tuple[Indices, Floats, Indices | None]:
     """Return landmarks that are independent of each other, and T with K^-1 = T T' among them.
+
+    T follows from the kernel and the order in which the landmarks were taken. The order itself may
+    be another on another machine, where landmarks are about as good as each other.
 
     Parameters
     ----------
@@ -135,23 +151,42 @@ def independent_directions(kernel: Numbers) -> tuple[Indices, Floats]:
     kept : ndarray of int of shape (k,)
         In ascending order.
     projection : ndarray of shape (k, r)
+    order : ndarray of int of shape (k,) or None
+        Positions in `kept`; None if the kernel is indefinite, and T of its positive part.
     """
     tolerance = NEGLIGIBLE_SINGLE if kernel.dtype == np.float32 else NEGLIGIBLE
-    K = kernel.astype(np.float64)
-    K = (K + K.T) / 2
+    K = _symmetric(kernel)
     largest = float(K.diagonal().max(initial=0.0))
     factor, pivots, rank, _ = dpstrf(K, tol=tolerance * largest, lower=1)
     rank = rank if largest > 0 else 0
-    order = pivots - 1
     factor = np.tril(factor[:, :rank])
-    rest, kept = order[rank:], order[:rank]
+    rest, kept = pivots[rank:] - 1, pivots[:rank] - 1
     if len(rest):
         left = K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T
         if np.abs(left).max() > max(INDEFINITE, tolerance) * max(largest, np.abs(K).max()):
-            return _positive_part(K)
-    inverse = solve_triangular(factor[:rank], np.eye(rank), lower=True, check_finite=False)
-    ascending = np.argsort(kept)
-    return kept[ascending], np.ascontiguousarray(inverse.T[ascending])
+            return *_positive_part(K), None
+    ascending = np.sort(kept)
+    order = np.searchsorted(ascending, kept)
+    return ascending, _projection(K[np.ix_(ascending, ascending)], order), order
+
+
+def _symmetric(kernel: Numbers) -> Floats:
+    K = kernel.astype(np.float64)
+    return np.asarray((K + K.T) / 2)
+
+
+def _projection(K: Floats, order: Indices) -> Floats:
+    """Return T (k, k) with K^-1 = T T', triangular in an order of pivots that are not small."""
+    pivoted = K[np.ix_(order, order)]
+    diag = pivoted.diagonal().copy()
+    try:
+        factor = cholesky(pivoted, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        # the last pivots are about as large as rounding
+        pivoted[np.diag_indices(len(order))] += NEGLIGIBLE * diag.max()
+        factor = cholesky(pivoted, lower=True, check_finite=False)
+    inverse = solve_triangular(factor, np.eye(len(order)), lower=True, check_finite=False)
+    return np.ascontiguousarray(inverse.T[np.argsort(order)])
 
 
 def rounded(values: Floats) -> Floats:

@@ -14,7 +14,7 @@ from kernelquilt.core.memory import check_memory
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel
-from kernelquilt.quilt.space.maps import FeatureMap, fit_map, independent_directions
+from kernelquilt.quilt.space.maps import FeatureMap, fit_map
 from kernelquilt.quilt.space.pair_maps import Features
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
@@ -102,16 +102,13 @@ class ViewFeatures:
 
     def without_projections(self) -> "ViewFeatures":
         """Return the same without what follows from the landmarks."""
-        return replace(self, maps=[replace(each, projection=None) for each in self.maps])
+        return replace(self, maps=[each.without_projection() for each in self.maps])
 
     def with_projections(self) -> "ViewFeatures":
         """Return the same with the projections of the landmarks."""
         return replace(
             self,
-            maps=[
-                replace(made, projection=independent_directions(self._among(j))[1])
-                for j, made in enumerate(self.maps)
-            ],
+            maps=[made.with_projection(self._among(j)) for j, made in enumerate(self.maps)],
         )
 
     def _among(self, j: int) -> Floats:
