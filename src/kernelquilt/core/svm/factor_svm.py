@@ -12,10 +12,12 @@ from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.box import feasible_start, may_move, signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.weighted_svm import INNER_SHARE, WeightedSVM, response
+from kernelquilt.core.svm.weighted_svm import WeightedSVM, response
 from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
 
 EXACT_ENTRIES = 2**22  # of the factors up to which every SVM is solved to rounding
+INNER_SHARE = 1e-3  # part of the gap asked for: q is known to the root of that of J
+PRECISION = 8.0  # relative gap that can be reached, in units of the rounding of the factors
 RESPONSE_ROWS = 2  # free samples that the curvature is computed from, in units of D
 RIDGE = 1e-10  # relative to the largest curvature
 
@@ -52,12 +54,14 @@ class FactorSVM:
         elif start is not None:
             for row, duals in enumerate(np.atleast_2d(start)):
                 b[row] = feasible_start(duals, self.lower[row], self.upper[row])
+                b[row] *= self._growth(weights, b[row], row)
         states = [
             FactorDual(self.factors, weights, s, lower, upper, duals)
             for s, lower, upper, duals in zip(self.s, self.lower, self.upper, b, strict=True)
         ]
+        goal = max(INNER_SHARE * tol, PRECISION * float(np.finfo(self.factors.Z.dtype).eps))
         for state in states:
-            state.solve(INNER_SHARE * tol, exact=self.exact)
+            state.solve(goal, exact=self.exact)
         b = np.array([state.b for state in states])
         v = self.factors.combine(b)
         products = np.array([self.factors.products(each) for each in v])
@@ -70,6 +74,18 @@ class FactorSVM:
         gap = sum(state.gap for state in states)
         intercept = np.array([state.bias for state in states])
         return SVMPoint(weights, b, products, q, linear, intercept, dual, dual + gap)
+
+    def _growth(self, weights: Floats, b: Floats, row: int) -> float:
+        """Return the factor that brings duals for narrower bounds to these, if it pays, else 1."""
+        room = self.upper[row] - self.lower[row]
+        reach = float(np.max(np.abs(b) / np.where(room > 0, room, 1.0)))
+        if not 0.0 < reach < 1.0:
+            return 1.0
+        self.work += Work(n_passes=0.5)
+        linear = float(self.s[row] @ b)
+        quadratic = float(weights @ self.factors.squared_norms(self.factors.combine(b)))
+        values = {k: k * linear - 0.5 * k**2 * quadratic for k in (1.0, 1.0 / reach)}
+        return max(values, key=lambda k: values[k])
 
     def hessian(self, point: SVMPoint) -> Floats:
         """Return the generalised Hessian of J at a point, shape (M, M)."""
