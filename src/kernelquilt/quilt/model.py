@@ -279,11 +279,11 @@ def fit_quilt(
     if found:
         B, loo = min(found, key=lambda each: each[0].ridge.error)
         early_loo.append(loo)
-    late, of_pattern = [ridge for ridge, _ in done[:M]], None
+    late, seeing = [ridge for ridge, _ in done[:M]], None
     if by_pattern is not None:
         ridge, late_loo[-1] = done[-1]
-        of_pattern = Pattern(by_pattern, ridge)
-    return Quilt(names, data.completion, A, B, late, of_pattern, np.array(early_loo), late_loo)
+        seeing = Pattern(by_pattern, ridge)
+    return Quilt(names, data.completion, A, B, late, seeing, np.array(early_loo), late_loo)
 
 
 def _joint_maps(
