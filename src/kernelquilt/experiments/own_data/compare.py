@@ -9,7 +9,7 @@ import numpy as np
 from kernelquilt._messages import remedy
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.experiments.methods import METHODS_OF
-from kernelquilt.experiments.own_data.describe import FEW_IN_CLASS, MANY_SAMPLES
+from kernelquilt.experiments.own_data.describe import FEW_IN_CLASS
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
 from kernelquilt.experiments.reporting.words import figure_of
 from kernelquilt.experiments.study.measures import LOWER_IS_BETTER, METRICS
@@ -30,10 +30,9 @@ DEFAULT_METHODS = {
     "regression": ("quilt", "observed fraction", "kNN SVR", "HGB", "forest", "ridge", "mean"),
     "survival": ("quilt", "HGB", "forest", "ridge", "no model"),
 }
-SLOW_METHODS = ("quilt",)  # left out by default where there are many samples
 TRAIN_SHARE = 0.6
 LARGEST_FOLDS = 5
-SAMPLE = MANY_SAMPLES  # of data that are not in memory
+SAMPLE = 3000  # of data that are not in memory
 FEW = 10  # samples, or events, below which nothing can be compared
 
 
@@ -82,16 +81,7 @@ def comparison_study(
     metric = METRICS[data.task][0] if metric is None else metric
     check_name(metric, METRICS[data.task], f"metric of {data.task}")
     notes = list(data.notes)
-    if methods is None:
-        chosen = list(DEFAULT_METHODS[data.task])
-        if len(data.views) > MANY_SAMPLES:
-            chosen = [name for name in chosen if name not in SLOW_METHODS]
-            notes.append(
-                f"{', '.join(SLOW_METHODS)} left out: slow with {len(data.views)} samples; "
-                "name it in the methods to have it"
-            )
-    else:
-        chosen = list(dict.fromkeys(methods))
+    chosen = list(dict.fromkeys(DEFAULT_METHODS[data.task] if methods is None else methods))
     for name in chosen:
         check_name(name, known, f"method of {data.task}")
     notes.append(

@@ -13,7 +13,6 @@ from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.own_data.files import UserData
 from kernelquilt.inspection.pattern_scores import patterns_of
 
-MANY_SAMPLES = 3000  # above this the quilt, of cost n^3, takes minutes
 FEW_IN_CLASS = 5
 RARE_VIEW = 0.05  # share of the samples
 IMBALANCE = 3.0  # largest class by smallest
@@ -282,22 +281,12 @@ def _suggestions(
     n_samples = len(data.views)
     classify = data.task == "classification"
     quilt = QUILTS[data.task]
-    many = n_samples > MANY_SAMPLES
     complete = [view.name for view in views if view.n_present == n_samples]
     cells = [view.name for view in views if view.n_missing_cells]
     sizes = list((classes or {"": 1}).values())
     possible = [
-        (
-            many and classify,
-            "LateFusionClassifier()",
-            f"fast; the quilt is slow with {n_samples} samples",
-        ),
-        (
-            not (many and classify),
-            f"{quilt}()",
-            "the default: tunes itself, fills what is absent",
-        ),
-        (not many and classify, "LateFusionClassifier()", "a model per view: fast, hard to break"),
+        (True, f"{quilt}()", "the default: tunes itself, fills what is absent"),
+        (classify, "LateFusionClassifier()", "a model per view: fast, hard to break"),
         (
             len(complete) >= 2 and data.task != "survival",
             "ObservedFractionMKLClassifier()" if classify else "ObservedFractionMKLRegressor()",

@@ -78,6 +78,13 @@ class QuiltSurvival(BaseEstimator):
         ``"auto"`` fills single missing cells with the mean of their column and encodes categories
         one-hot, by what the training samples show; complete numeric views stay as they are. None
         refuses both.
+    n_landmarks : int or "auto", default="auto"
+        Each view is learned in the span of at most so many of the samples that have it; with as
+        many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
+        samples, and 300 of more, fewer where there are more than ten kernels.
+    landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
+        How landmarks are chosen among the training samples: at random, as those nearest to the
+        centres of clusters, or one after the other where the kernel is approximated worst.
     completion : completer or None, default=None
         What fills absent kernels, as in `QuiltClassifier`.
     pattern : bool, default=False
@@ -142,6 +149,8 @@ class QuiltSurvival(BaseEstimator):
         *,
         views: Any = None,
         prepare: str | None = "auto",
+        n_landmarks: int | str = "auto",
+        landmarks: str = "uniform",
         completion: Any = None,
         pattern: bool = False,
         experts: Any = "auto",
@@ -152,6 +161,8 @@ class QuiltSurvival(BaseEstimator):
         self.kernels = kernels
         self.views = views
         self.prepare = prepare
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
         self.completion = completion
         self.pattern = pattern
         self.experts = experts
