@@ -98,7 +98,12 @@ class ViewFeatures:
     def are_all_of(self, n: int) -> bool:
         """Whether the landmarks are all of n training samples, with their columns."""
         everyone = self.input.views is not None and len(self.input.views) == n
-        return everyone and all(len(each.columns) == len(each.mean) for each in self.maps)
+        # a sample that depends on others is no landmark, and without it others would be chosen
+        having = self.input.observed[:, self.kernels].sum(axis=0)
+        return everyone and all(
+            len(each.columns) == len(each.mean) == count
+            for each, count in zip(self.maps, having, strict=True)
+        )
 
     def without_projections(self) -> "ViewFeatures":
         """Return the same without what follows from the landmarks."""
