@@ -342,12 +342,6 @@ class TestComparisonStudy:
         assert (study.axis, study.settings, study.methods) == ("ratio", [0.2, 0.4], ["quilt"])
         assert study.problem["mask"] == {"mechanism": "mnar"}
 
-    def test_slow_methods_are_left_out_of_many_samples(self):
-        y = np.arange(3100) % 2
-        study = comparison_study(UserData("mine", kq.MultiView([y[:, None] * 1.0]), y))
-        assert "quilt" not in study.methods
-        assert any("quilt left out" in note for note in study.notes)
-
     def test_wrong(self):
         with pytest.raises(ProtocolError, match=r"'quit'; did you mean 'quilt'"):
             self.study(methods=["quit"])
