@@ -494,8 +494,6 @@ def as_stack(X: Any) -> KernelStack:
     stack : KernelStack of shape (n_rows, M)
     """
     if isinstance(X, KernelStack):
-        if len(X) == 0:
-            raise ValueError("X has 0 samples while a minimum of 1 is required")
         return X
     if hasattr(X, "observed") or isinstance(X, Mapping) or is_annotated(X) or issparse(X):
         raise ValueError(

@@ -135,7 +135,10 @@ class _StackInput(KernelInput):
         return data.training_gram()
 
     def rows(self, estimator: Any, X: Any) -> KernelStack:
-        return as_stack(X)
+        stack = as_stack(X)
+        if len(stack) == 0:
+            raise ValueError("X has 0 samples while a minimum of 1 is required")
+        return stack
 
     def observed_of(self, rows: KernelStack) -> Bools:
         return rows.observed
