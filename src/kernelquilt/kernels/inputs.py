@@ -362,9 +362,9 @@ def check_gram_memory(estimator: Any, data: Samples, beside: Callable[[int], flo
         From the number of kernels to that of the (n, n) arrays of float64 that are needed beside.
     """
     n, M = len(data), count_kernels(data, estimator.kernels)
-    instead = ON_FACTORS if getattr(estimator, "_takes_factors", False) else MANY_SAMPLES
+    instead = ON_FACTORS if getattr(estimator, "_takes_factors", False) else ""
     size = 8 if isinstance(data, MultiView) else data.dtype.itemsize
-    check_memory(n, M, n**2 * (size * M + 8 * beside(M)), instead=instead)
+    check_memory(n, M, n**2 * (size * M + 8 * beside(M)), instead=instead + MANY_SAMPLES)
 
 
 def fit_input(
