@@ -42,8 +42,8 @@ addEventListener("load", async () => {
   const scrolls = node => node && node !== article &&
     (getComputedStyle(node).overflowX !== "visible" || scrolls(node.parentElement));
   const wide = [...(article ? article.querySelectorAll("*") : [])].find(
-    node => !node.matches(".headerlink") && !scrolls(node) &&
-      node.getBoundingClientRect().right > innerWidth + 1);
+    node => node.getBoundingClientRect().right > innerWidth + 1 &&
+      !node.matches(".headerlink") && !scrolls(node));
   if (wide) problems.push("too wide: " + wide.tagName + " " + wide.textContent.slice(0, 40));
   if (document.querySelector("mjx-merror")) problems.push("a formula that cannot be drawn");
   parent.postMessage(problems, "*");
