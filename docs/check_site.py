@@ -38,8 +38,13 @@ addEventListener("load", async () => {
     await new Promise(done => setTimeout(done, 100));
   if (location.search && !found().some(h => h.includes("FOUND")))
     problems.push("the search does not find it");
-  const over = document.documentElement.scrollWidth - innerWidth;
-  if (over > 0) problems.push("too wide by " + over + " pixels");
+  const article = document.querySelector("article");
+  const scrolls = node => node && node !== article &&
+    (getComputedStyle(node).overflowX !== "visible" || scrolls(node.parentElement));
+  const wide = [...(article ? article.querySelectorAll("*") : [])].find(
+    node => node.getBoundingClientRect().right > innerWidth + 1 &&
+      !node.matches(".headerlink") && !scrolls(node));
+  if (wide) problems.push("too wide: " + wide.tagName + " " + wide.textContent.slice(0, 40));
   if (document.querySelector("mjx-merror")) problems.push("a formula that cannot be drawn");
   parent.postMessage(problems, "*");
 });
