@@ -36,7 +36,13 @@ def said(model, data):
     methods = ("decision_function", "predict_proba", "predict", "transform")
     calls = [getattr(model, name, None) for name in methods]
     found = [call(data) for call in calls if callable(call)]
-    return [np.asarray(each.gram()) if isinstance(each, kq.KernelStack) else each for each in found]
+    return [arrays_of(each) for each in found]
+
+
+def arrays_of(found):
+    if isinstance(found, kq.KernelStack):
+        return np.asarray(found.gram())
+    return found.training_factors().Z if isinstance(found, kq.LowRankStack) else found
 
 
 def assert_same(found, expected):
@@ -94,7 +100,16 @@ def test_transformers(transformer, tmp_path):
 def test_nothing_public_is_left_out():
     tried = {*held_to(predictors(), "more than two views"), *transformers("completion"), *OTHERS}
     searches = {kq.MKLSearchCV, kq.completion.CompletionSearchCV}
-    assert set(estimators()) - tried == {kq.mkl.SVM2KClassifier, *searches}
+    assert set(estimators()) - tried == {kq.mkl.SVM2KClassifier, kq.QuiltSurvival, *searches}
+
+
+def test_survival(tmp_path):
+    data, y = samples()
+    model = kq.QuiltSurvival(experts=None).fit(data, (y == y[0], np.arange(1.0, len(y) + 1)))
+    loaded = through_a_file(model, tmp_path / "model.kq")
+    np.testing.assert_array_equal(loaded.predict(data), model.predict(data))
+    found, expected = (each.predict_survival_function(data[:2]) for each in (loaded, model))
+    np.testing.assert_array_equal(found[1](3.0), expected[1](3.0))
 
 
 def test_searches_and_methods_for_two_views(tmp_path):

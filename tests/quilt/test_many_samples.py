@@ -53,7 +53,7 @@ def test_sums_over_blocks_are_the_same_fit(estimator, options, samples, monkeypa
         everyone = passes._in_blocks(data, targets, n_jobs)
         return take(data, targets, rng, n_jobs)._replace(everyone=everyone)
 
-    for module in ("fitting", "view_ridge", "lp_ridge"):
+    for module in ("fitting", "view_ridge", "lp_ridge.fitting"):
         monkeypatch.setattr(f"kernelquilt.quilt.{module}.take_sample", in_blocks)
     for rows in (2048, 64, 7):
         monkeypatch.setattr("kernelquilt.core.blocks.BLOCK_ROWS", rows)

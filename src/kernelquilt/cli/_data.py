@@ -41,8 +41,8 @@ def load(
     label: str | None,
     views: Sequence[str],
     index: str | None,
-    task: str | None = None,
-    time: str | None = None,
+    task: str | None,
+    time: str | None,
 ) -> UserData:
     """Read a data file as the options of the command line say."""
     patterns: dict[str, list[str]] = {}

@@ -37,6 +37,8 @@ def explain(
     label: str | None,
     views: tuple[str, ...],
     index: str | None,
+    task: str | None,
+    time: str | None,
     samples: tuple[str, ...],
     output: Path,
 ) -> None:
@@ -46,7 +48,7 @@ def explain(
     code: do so only if it comes from someone you trust. DATA has samples that the model has not
     seen, with the views it was fitted on; with labels, the page has scores too.
     """
-    user_data = load(data, label, views, index)
+    user_data = load(data, label, views, index, task, time)
     fitted = load_model(model)
     with writing(output):
         page = write_explanation(fitted, user_data, output, samples=samples)

@@ -73,7 +73,8 @@ class Centring(NamedTuple):
         out : ndarray of shape (n_rows, n), default=None
             Where to write the rows, `kernel` itself if it may be overwritten.
         """
-        rows = kernel @ self.share
+        # a row by itself: BLAS sums in another order where there is one row only
+        rows = np.einsum("ij,j->i", kernel, self.share)
         centred = np.subtract(kernel, rows[:, None], out=out)
         centred -= self.columns
         centred += self.overall

@@ -308,7 +308,7 @@ class TestDescribe:
         y = np.arange(3001) % 2
         found = describe(UserData("mine", kq.MultiView([y[:, None] + 0.5]), y))
         methods = [entry.method for entry in found.suggestions]
-        assert methods == ["LateFusionClassifier()"]
+        assert methods == ["QuiltClassifier()", "LateFusionClassifier()"]
 
     def test_warnings(self):
         a, b, _ = make_data()

@@ -293,6 +293,7 @@ class QuiltSurvival(BaseEstimator):
         X : array-like of shape (n_rows, n_features), DataFrame, MultiView or KernelStack
             As in `predict`.
         y : as in `fit`, of n_rows samples
+            Events and times.
 
         Returns
         -------
