@@ -191,6 +191,25 @@ class TestForms:
         model = kq.SimpleMKLClassifier(kernels="precomputed").fit(plain, self.y[:60])
         assert view_contributions(model, plain).values.shape == (60, 3)
 
+    def test_factors(self, expected):
+        X = kq.as_views(self.X, VIEWS)
+        maps = kq.EmpiricalKernelMap(kernels="gaussian", factors=True).fit(X[:60])
+        model = kq.SimpleMKLClassifier().fit(maps.transform(X[:60]), self.y[:60])
+        new = maps.transform(X[60:])
+        found = view_contributions(model, new)
+        assert found.view_names == tuple(VIEWS)
+        np.testing.assert_allclose(found.values, expected, atol=0.05)
+        np.testing.assert_allclose(found.output, model.decision_function(new), atol=1e-12)
+        assert (found.values[~X.observed[60:]] == 0).all()
+
+    def test_risks(self):
+        X = kq.as_views(self.X, VIEWS)
+        targets = self.y > 0, 1.0 + np.arange(90)
+        model = kq.QuiltSurvival(experts=None).fit(X, targets)
+        found = view_contributions(model, X[:9])
+        np.testing.assert_allclose(found.output, model.predict(X[:9]), atol=1e-12)
+        np.testing.assert_allclose(found.values.sum(axis=1) + found.base, found.output, atol=1e-12)
+
     def test_pipelines_and_searches(self, expected):
         views = kq.as_views(self.X, VIEWS)
         pipeline = make_pipeline(kq.ViewKernels(), kq.SimpleMKLClassifier())

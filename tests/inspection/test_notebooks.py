@@ -42,10 +42,13 @@ def make_views(names=("rna", EVIL)):
     return kq.MultiView(blocks).with_observed(observed)
 
 
-@pytest.mark.parametrize("form", ["views", "stack"])
+@pytest.mark.parametrize("form", ["views", "stack", "factors"])
 def test_names_sizes_presence_and_patterns(form):
     X = make_views()
-    X = X if form == "views" else kq.ViewKernels("linear").fit_transform(X)
+    if form != "views":
+        X = kq.ViewKernels("linear").fit_transform(X)
+    if form == "factors":
+        X = kq.LowRankStack.from_kernels(X)
     found = parsed(X)
     assert "script" not in found.tags
     assert EVIL in found.text

@@ -12,7 +12,14 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelquilt._messages import check_mask, check_names, quoted, row_positions, summary
+from kernelquilt._messages import (
+    check_mask,
+    check_names,
+    quoted,
+    row_positions,
+    summary,
+    summary_html,
+)
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.psd import pivoted_factor
 from kernelquilt.core.svm.factors import Factors
@@ -256,7 +263,18 @@ class LowRankStack:
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise TypeError("a LowRankStack is not an array; its factors are returned by factor(name)")
 
+    def _with_observed(self, observed: Bools) -> "LowRankStack":
+        """Return the same rows of the same factors with another mask of shape (n_rows, M)."""
+        return self._build(replace(self._blocks, checked=False), self._ids, observed)
+
     def __repr__(self) -> str:
+        return summary(*self._told())
+
+    def _repr_html_(self) -> str:
+        return summary_html(*self._told())
+
+    def _told(self) -> tuple[str, tuple[str, ...], list[str], Bools]:
+        """Return title, names, sizes and presence of the kernels."""
         size = sum(factor.nbytes for factor in self._blocks.factors) / 2**20
         held = len(self._blocks.factors[0])
         of = "" if self._ids is None else f" selected of {held}"
@@ -266,7 +284,7 @@ class LowRankStack:
             + ", "
             for rank, share in zip(self.ranks, self.explained_trace, strict=True)
         ]
-        return summary(
+        return (
             f"LowRankStack: {len(self.names)} kernels, {len(self)} rows{of}, {self.dtype}, "
             f"{size:.1f} MiB",
             self.names,
