@@ -14,7 +14,7 @@ demo: $(VENV)/.demo
 	$(BIN)/kq demo --output demo.png
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The ordinary tests, those that kill processes, and those in a browser (Chromium, if there is one),
 # in which every page of the site is opened.
