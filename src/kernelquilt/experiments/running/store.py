@@ -264,8 +264,9 @@ class Store:
 
     def _check_kind(self, create: bool) -> None:
         """Mark a new database as ours, and refuse others before anything is written to them."""
-        (kind,) = self._connection.execute("PRAGMA application_id").fetchone()
+        # tables first: another process may just be making the store, and marks it before them
         (n_tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (kind,) = self._connection.execute("PRAGMA application_id").fetchone()
         if kind == _APPLICATION:
             return
         if n_tables or not create:
