@@ -49,9 +49,10 @@ def test_sums_over_blocks_are_the_same_fit(estimator, options, samples, monkeypa
     expected = outputs(whole.fit(X[:N], y[:N], sample_weight=weight), X[N:])
     take = passes.take_sample
 
-    def in_blocks(data, targets, rng, n_jobs):
-        everyone = passes._in_blocks(data, targets, n_jobs)
-        return take(data, targets, rng, n_jobs)._replace(everyone=everyone)
+    def in_blocks(model, data, targets, rng):
+        taken = take(model, data, targets, rng)
+        everyone = passes._in_blocks(data, targets, model.n_jobs, taken.passes)
+        return taken._replace(everyone=everyone)
 
     for module in ("fitting", "view_ridge", "lp_ridge.fitting"):
         monkeypatch.setattr(f"kernelquilt.quilt.{module}.take_sample", in_blocks)
@@ -73,6 +74,21 @@ def test_threads_change_no_bit_and_accuracy_suffers_little(estimator, options, s
     np.testing.assert_array_equal(outputs(one, X), outputs(again, X))
     exact = estimator(n_landmarks=N, **options).fit(X[:150], y[:150])
     assert one.score(X[N:], y[N:]) > exact.score(X[N:], y[N:]) - 0.05
+
+
+@every_estimator
+def test_passes_are_counted_and_shown(estimator, options, samples, monkeypatch, capsys):
+    X, y = samples
+    held = fitted(estimator, options, X[:N], y[:N], verbose=1)
+    assert held.n_passes_ == 0 and "pass 1" not in capsys.readouterr().out
+    monkeypatch.setattr("kernelquilt.quilt.space.passes.MOST_SAMPLES", 150)
+    model = fitted(estimator, options, X[:N], y[:N])
+    assert capsys.readouterr().out == ""
+    assert fitted(estimator, options, X[:N], y[:N], verbose=1).n_passes_ == model.n_passes_ > 0
+    printed = capsys.readouterr().out
+    assert f"[{estimator.__name__}] 150 of {N} samples drawn and read: " in printed
+    for number in range(1, model.n_passes_ + 1):
+        assert f"[{estimator.__name__}] pass {number} (" in printed
 
 
 @every_estimator

@@ -49,3 +49,11 @@ class Passes:
         yield advance
         if self.verbose:
             sys.stdout.write(f"{what}: {total} chunks in {time.monotonic() - begun:.1f} s\n")
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Say how long something took that is no pass over rows."""
+        begun = time.monotonic()
+        yield
+        if self.verbose:
+            sys.stdout.write(f"[{self.title}] {name}: {time.monotonic() - begun:.1f} s\n")

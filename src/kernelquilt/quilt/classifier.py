@@ -63,7 +63,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         How landmarks are chosen among the training samples: at random, as those nearest to the
         centres of clusters, or one after the other where the kernel is approximated worst.
     completion : completer or None, default=None
-        What fills absent kernels, after they are centred, of at most 20 000 samples; None is
+        What fills absent kernels, after they are centred, of at most 10 000 samples; None is
         ``TransferFill(weighting="loo", n_passes=2, constant=0)``, in the span of the landmarks.
     pattern : bool, default=False
         Whether one more expert learns from which views a sample has: for absence that depends
@@ -86,6 +86,8 @@ class QuiltClassifier(BaseRidgeClassifier):
         Threads over the experts and over blocks of samples; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks, the forest and other experts; an int makes fits repeatable.
+    verbose : int, default=0
+        Whether to print what is being done and, where samples are read in blocks, the time left.
 
     Attributes
     ----------
@@ -121,19 +123,21 @@ class QuiltClassifier(BaseRidgeClassifier):
         The fitted experts.
     used_kernels_, used_samples_ : ndarrays of int
         Kernels that at least 3 training samples have, and training samples that have one of them;
-        at most 20 000 of these, by which choices are made, and which the forest sees.
+        at most 10 000 of these, by which choices are made, and which the forest sees.
     preparation_ : ViewTransformer or None
         What fills cells and encodes categories.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
+    n_passes_ : int
+        How often all samples were read in blocks; 0 where they were held in memory.
     n_features_in_ : int
         Number of columns of 2-D data, otherwise of views or kernels.
 
     Notes
     -----
-    Regressions are learned from all samples. Of more than 20 000, as many drawn at random decide on
+    Regressions are learned from all samples. Of more than 10 000, as many drawn at random decide on
     what are few numbers: centres and widths, ridges and penalties, and the weights of experts,
     members and transfers; scores that leave samples out are those of these. All samples are read
     four times, in blocks.
@@ -176,6 +180,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         max_memory: float = 4.0,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.kernels = kernels
         self.views = views
@@ -190,6 +195,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         self.max_memory = max_memory
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _learn(self, data: Samples, targets: Targets) -> None:
         check_experts(self.experts, data, classify=True)

@@ -22,6 +22,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.core.passes import Passes
 from kernelquilt.data.preparation import as_given
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import Samples
@@ -180,20 +181,23 @@ def fit_experts(
     views = tuple(sorted(views)) if by_default else views
     columns = Columns(source, np.arange(len(source)), views, scaled=by_default)
     X = columns.of(source)
-    return [
-        fit_expert(
-            expert,
-            columns,
-            X,
-            part.codes if classify else _rounded(part.Y[:, 0] if part.Y.shape[1] == 1 else part.Y),
-            part.Y.shape[1],
-            classify=classify,
-            sample_weight=_rounded(part.weight),
-            n_jobs=estimator.n_jobs,
-            rng=rng,
-        )
-        for expert in chosen_experts(estimator.experts, len(X), rng, classify=classify)
-    ]
+    with Passes(type(estimator).__name__, estimator.verbose).stage("experts on columns"):
+        return [
+            fit_expert(
+                expert,
+                columns,
+                X,
+                part.codes
+                if classify
+                else _rounded(part.Y[:, 0] if part.Y.shape[1] == 1 else part.Y),
+                part.Y.shape[1],
+                classify=classify,
+                sample_weight=_rounded(part.weight),
+                n_jobs=estimator.n_jobs,
+                rng=rng,
+            )
+            for expert in chosen_experts(estimator.experts, len(X), rng, classify=classify)
+        ]
 
 
 def _rounded(values: Floats) -> Floats:

@@ -51,6 +51,7 @@ CONSTRAINTS: dict[str, Any] = {
     "max_memory": [Interval(Real, 0, None, closed="neither")],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
+    "verbose": ["verbose"],
 }
 
 
@@ -131,44 +132,48 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
     exact = estimator.completion is not None
     if exact:
         _check_completion(estimator, targets)
-    sample = take_sample(data, targets, rng, estimator.n_jobs)
+    sample = take_sample(estimator, data, targets, rng)
     n_all = int(np.count_nonzero(targets.copies))
     n_landmarks = n_all if exact else landmark_count(estimator, data, n_all)
     check_feature_memory(estimator, data, n_all, n_landmarks, n_points(n_all, n_landmarks))
     held = fit_sample_input(estimator, data, sample)
     observed = held.observed[sample.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
-    views, Z = fit_views(
-        held,
-        sample.data,
-        sample.columns,
-        np.flatnonzero(used),
-        sample.targets.copies,
-        n_landmarks=n_landmarks,
-        landmarks=estimator.landmarks,
-        rng=rng,
-        n_jobs=estimator.n_jobs,
-    )
+    with sample.passes.stage("features of views"):
+        views, Z = fit_views(
+            held,
+            sample.data,
+            sample.columns,
+            np.flatnonzero(used),
+            sample.targets.copies,
+            n_landmarks=n_landmarks,
+            landmarks=estimator.landmarks,
+            rng=rng,
+            n_jobs=estimator.n_jobs,
+        )
     some = np.flatnonzero(observed[:, used].any(axis=1))
     sample, observed = sample.part(some), observed[np.ix_(some, used)]
     Z = Z if len(some) == len(Z[0]) else [z[some] for z in Z]
     lengths = views.lengths(sample.data, Z, observed)
     views = views.forget_others()
-    completed = _completed(estimator, sample, views, Z, observed, lengths)
+    with sample.passes.stage("completion of views"):
+        completed = _completed(estimator, sample, views, Z, observed, lengths)
     sum_over_all = None
     if sample.everyone is not None:
         sum_over_all = partial(
             sample.everyone.sums, quilt_sums, views, name="experts on completed views"
         )
-    quilt = fit_quilt(
-        completed,
-        sample.targets,
-        names=views.names,
-        points=_points(len(some), n_all, n_landmarks, rng),
-        pattern=estimator.pattern,
-        sum_over_all=sum_over_all,
-        n_jobs=estimator.n_jobs,
-    )
+    with sample.passes.stage("experts on kernels"):
+        quilt = fit_quilt(
+            completed,
+            sample.targets,
+            names=views.names,
+            points=_points(len(some), n_all, n_landmarks, rng),
+            pattern=estimator.pattern,
+            sum_over_all=sum_over_all,
+            n_jobs=estimator.n_jobs,
+        )
+    estimator.n_passes_ = sample.passes.count
     if estimator.completion is None:
         transfer = quilt.completion.transfer
         quilt.made_of_landmarks = transfer.by_samples and views.are_all_of(len(some))

@@ -11,7 +11,7 @@ weighs the views that a sample has by their reliabilities r (a convex problem,
 
 Views are learned in the span of at most ``n_landmarks`` of their samples (Nystroem): with Z Z' the
 kernel there, ridge regression on Z, leave-one-out included, costs :math:`O(n m^2)` for m landmarks
-instead of :math:`O(n^3)`, and the kernel among all samples is never made. Of more than 20 000
+instead of :math:`O(n^3)`, and the kernel among all samples is never made. Of more than 10 000
 samples, only sums over blocks are made, and as many samples as these decide on the penalty and on
 the reliabilities.
 
@@ -50,6 +50,7 @@ CONSTRAINTS: dict[str, Any] = {
     "prepare": [StrOptions({"auto"}), None],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
+    "verbose": ["verbose"],
 }
 
 
@@ -88,6 +89,8 @@ class LateFusionClassifier(BaseRidgeClassifier):
         Threads over the kernels and over blocks of samples.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
+    verbose : int, default=0
+        Whether to print what is being done and, where samples are read in blocks, the time left.
 
     Attributes
     ----------
@@ -108,6 +111,8 @@ class LateFusionClassifier(BaseRidgeClassifier):
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
+    n_passes_ : int
+        How often all samples were read in blocks; 0 where they were held in memory.
     n_features_in_ : int
         Number of columns of 2-D data, otherwise of views or kernels.
 
@@ -136,6 +141,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
         class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
@@ -145,6 +151,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _learn(self, data: Samples, targets: Targets) -> None:
         found = fit_view_ridges(self, data, targets)
@@ -191,6 +198,8 @@ class LateFusionRegressor(BaseRidgeRegressor):
         Threads over the kernels and over blocks of samples.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
+    verbose : int, default=0
+        Whether to print what is being done and, where samples are read in blocks, the time left.
 
     Attributes
     ----------
@@ -210,6 +219,8 @@ class LateFusionRegressor(BaseRidgeRegressor):
         What fills cells and encodes categories.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
+    n_passes_ : int
+        How often all samples were read in blocks; 0 where they were held in memory.
     n_features_in_ : int
         Number of columns of 2-D data, otherwise of views or kernels.
 
@@ -235,6 +246,7 @@ class LateFusionRegressor(BaseRidgeRegressor):
         prepare: str | None = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
@@ -243,6 +255,7 @@ class LateFusionRegressor(BaseRidgeRegressor):
         self.prepare = prepare
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
         found = fit_view_ridges(self, data, targets)

@@ -63,6 +63,8 @@ class QuiltRegressor(BaseRidgeRegressor):
         Threads over the experts and over blocks of samples; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks, the forest and other experts; an int makes fits repeatable.
+    verbose : int, default=0
+        Whether to print what is being done and, where samples are read in blocks, the time left.
 
     Attributes
     ----------
@@ -80,7 +82,7 @@ class QuiltRegressor(BaseRidgeRegressor):
         As in `QuiltClassifier`.
     preparation_ : ViewTransformer or None
         What fills cells and encodes categories.
-    kernel_names_, n_features_in_
+    n_passes_, kernel_names_, n_features_in_
         As in `QuiltClassifier`.
 
     Examples
@@ -111,6 +113,7 @@ class QuiltRegressor(BaseRidgeRegressor):
         max_memory: float = 4.0,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.kernels = kernels
         self.views = views
@@ -124,6 +127,7 @@ class QuiltRegressor(BaseRidgeRegressor):
         self.max_memory = max_memory
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _check_before(self, data: Samples) -> None:
         check_experts(self.experts, data, classify=False)

@@ -122,7 +122,7 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
     FittedViews
     """
     rng = check_random_state(estimator.random_state)
-    sample = take_sample(data, targets, rng, estimator.n_jobs)
+    sample = take_sample(estimator, data, targets, rng)
     n_all = int(np.count_nonzero(targets.copies))
     n_landmarks = landmark_count(estimator, data, n_all)
     check_feature_memory(estimator, data, n_all, n_landmarks)
@@ -145,10 +145,12 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
     if sample.everyone is not None:
         sums = sample.everyone.sums(view_sums, views, name="experts on views")
     present = [np.flatnonzero(observed[:, m]) for m in views.kernels]
-    found = Parallel(estimator.n_jobs, prefer="threads")(
-        delayed(fit_view_ridge)(made, z[rows], sample.targets.part(rows), each)
-        for made, z, rows, each in zip(views.maps, Z, present, sums, strict=True)
-    )
+    with sample.passes.stage("experts on views"):
+        found = Parallel(estimator.n_jobs, prefer="threads")(
+            delayed(fit_view_ridge)(made, z[rows], sample.targets.part(rows), each)
+            for made, z, rows, each in zip(views.maps, Z, present, sums, strict=True)
+        )
+    estimator.n_passes_ = sample.passes.count
     ridges: list[ViewRidge | None] = [None] * len(used)
     scores = np.zeros((len(used), *sample.targets.Y.shape))
     for m, rows, (ridge, loo) in zip(views.kernels, present, found, strict=True):

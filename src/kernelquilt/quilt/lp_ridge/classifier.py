@@ -186,7 +186,7 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         Kernel weights, non-negative with lp-norm 1.
     dual_coef_ : ndarray of shape (n_classes, n), or None
         Coefficients of the training samples, without the weights; at the penalty `penalty_`. None
-        for more than 20 000 samples.
+        for more than 10 000 samples.
     intercept_ : ndarray of shape (n_classes,)
         Biases.
     p_, lam_ : float
@@ -211,6 +211,8 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         Names of the kernels.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
+    n_passes_ : int
+        How often all samples were read in blocks; 0 where they were held in memory.
     n_features_in_ : int
         Number of columns of 2-D data, otherwise of views or kernels.
 

@@ -61,7 +61,7 @@ def learn_lp_ridge(model: Any, data: Samples, targets: Targets) -> tuple[Floats,
             f"p must be a number, or a list of at least one, each at least 1; got {model.p!r}"
         )
     rng = check_random_state(model.random_state)
-    sample = take_sample(data, targets, rng, model.n_jobs)
+    sample = take_sample(model, data, targets, rng)
     n_all = int(np.count_nonzero(targets.copies))
     n_landmarks = landmark_count(model, data, n_all)
     check_feature_memory(model, data, n_all, n_landmarks)
@@ -99,6 +99,7 @@ def learn_lp_ridge(model: Any, data: Samples, targets: Targets) -> tuple[Floats,
     model.duality_gap_ = solution.duality_gap
     model.n_iter_, model.n_solves_ = solution.n_iter, solution.n_solves
     model.converged_ = solution.converged
+    model.n_passes_ = sample.passes.count
     model.history_ = solution.history
     model.intercept_, model.penalty_ = ridge.bias, ridge.lam
     model.dual_coef_ = None

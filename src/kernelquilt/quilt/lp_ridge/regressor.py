@@ -68,7 +68,7 @@ class LpMKLRidgeRegressor(BaseRidgeRegressor):
         Kernel weights, non-negative with lp-norm 1.
     dual_coef_ : ndarray of shape (n_targets, n), or None
         Coefficients of the training samples, without the weights, of targets in units of their
-        standard deviation; at the penalty `penalty_`. None for more than 20 000 samples.
+        standard deviation; at the penalty `penalty_`. None for more than 10 000 samples.
     intercept_ : ndarray of shape (n_targets,)
         Biases, in the same units, of targets less their mean.
     p_, lam_ : float
@@ -89,6 +89,8 @@ class LpMKLRidgeRegressor(BaseRidgeRegressor):
         What fills cells and encodes categories.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
+    n_passes_ : int
+        How often all samples were read in blocks; 0 where they were held in memory.
     n_features_in_ : int
         Number of columns of 2-D data, otherwise of views or kernels.
 

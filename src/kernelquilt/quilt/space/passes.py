@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.blocks import Block, Blocks, default_lengths, sliced_chunks
+from kernelquilt.core.passes import Passes
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
@@ -60,6 +61,8 @@ class Sample(NamedTuple):
         What they are called by the input from `fit_input`.
     everyone : AllSamples or None
         None if these are all that count.
+    passes : Passes
+        Tells how far a fit is.
     """
 
     rows: Indices
@@ -67,6 +70,7 @@ class Sample(NamedTuple):
     targets: Targets
     columns: Indices
     everyone: AllSamples | None
+    passes: Passes
 
     def part(self, rows: Indices) -> "Sample":
         """Return some of the samples."""
@@ -78,36 +82,40 @@ class Sample(NamedTuple):
             self.targets.part(rows),
             self.columns[rows],
             self.everyone,
+            self.passes,
         )
 
 
 def take_sample(
-    data: Samples, targets: Targets, rng: np.random.RandomState, n_jobs: int | None
+    estimator: Any, data: Samples, targets: Targets, rng: np.random.RandomState
 ) -> Sample:
     """Take at most `MOST_SAMPLES` of the training samples that count into memory.
 
     Parameters
     ----------
+    estimator : estimator
+        With `n_jobs`, the threads over the blocks of all samples, and `verbose`.
     data : MultiView, LazyViews or KernelStack of n samples
     targets : Targets of n samples
     rng : RandomState
         Draws them.
-    n_jobs : int or None
-        Threads over the blocks of all samples.
 
     Returns
     -------
     Sample
     """
+    passes = Passes(type(estimator).__name__, estimator.verbose)
     rows, everyone = np.flatnonzero(targets.copies > 0), None
     if len(rows) > MOST_SAMPLES:
-        everyone = _in_blocks(data, targets, n_jobs)
+        everyone = _in_blocks(data, targets, estimator.n_jobs, passes)
         rows = rows[np.sort(rng.choice(len(rows), MOST_SAMPLES, replace=False))]
     elif len(rows) == len(data) and not isinstance(data, LazyViews):
-        return Sample(rows, data, targets, rows, None)
+        return Sample(rows, data, targets, rows, None, passes)
     # new samples given as kernels have all training samples as their columns
     columns = rows if isinstance(data, KernelStack) else np.arange(len(rows))
-    return Sample(rows, data[rows], targets.part(rows), columns, everyone)
+    with passes.stage(f"{len(rows)} of {len(data)} samples drawn and read"):
+        part = data[rows]
+    return Sample(rows, part, targets.part(rows), columns, everyone, passes)
 
 
 def fit_sample_input(estimator: Any, data: Samples, sample: Sample) -> KernelInput:
@@ -117,17 +125,18 @@ def fit_sample_input(estimator: Any, data: Samples, sample: Sample) -> KernelInp
     return fit_input(estimator, sample.data, sample.targets.copies)
 
 
-def _in_blocks(data: Samples, targets: Targets, n_jobs: int | None) -> AllSamples:
+def _in_blocks(data: Samples, targets: Targets, n_jobs: int | None, passes: Passes) -> AllSamples:
     if isinstance(data, KernelStack):
 
         def cut(rows: slice) -> Block:
             part = data[rows]
             return Block((part,), part.observed)
 
-        made, names = Blocks(sliced_chunks(cut, default_lengths(len(data)), n_jobs=n_jobs)), None
+        chunks = sliced_chunks(cut, default_lengths(len(data)), n_jobs=n_jobs, passes=passes)
+        made, names = Blocks(chunks), None
     else:
         assert isinstance(data, MultiView)
-        made, names = sample_blocks(data, n_jobs=n_jobs), data.names
+        made, names = sample_blocks(data, n_jobs=n_jobs, passes=passes), data.names
     return AllSamples(made.beside(targets.Y, targets.weight, targets.copies), names)
 
 

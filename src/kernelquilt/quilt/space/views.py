@@ -18,7 +18,7 @@ from kernelquilt.quilt.space.maps import FeatureMap, fit_map
 from kernelquilt.quilt.space.pair_maps import Features
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
-MOST_SAMPLES = 20_000  # that are held at a time, and that choices are made by
+MOST_SAMPLES = 10_000  # that are held at a time, and that choices are made by
 ALL_LANDMARKS = 1000  # samples up to which all are landmarks by default
 MANY_LANDMARKS = 300  # landmarks of a view by default where there are more
 FEW_LANDMARKS = 50  # and the least of them where views are many,

@@ -103,6 +103,8 @@ class QuiltSurvival(BaseEstimator):
         Threads over the experts; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         For the forest and other experts; an int makes fits repeatable.
+    verbose : int, default=0
+        Whether to print what is being done and, where samples are read in blocks, the time left.
 
     Attributes
     ----------
@@ -157,6 +159,7 @@ class QuiltSurvival(BaseEstimator):
         max_memory: float = 4.0,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.kernels = kernels
         self.views = views
@@ -169,6 +172,7 @@ class QuiltSurvival(BaseEstimator):
         self.max_memory = max_memory
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> "QuiltSurvival":
         """Fit the model.
