@@ -9,7 +9,9 @@ Sections are
   histogram gradient boosting and a random forest on NaN;
 * ``growth``: 10 000 to ``--most`` samples of five views of 20 columns in memory-mapped files, 40 %
   absent, each in a process of its own; ``--figure`` draws time and memory;
-* ``threads``: 20 000 of them with one thread and with two.
+* ``threads``: 20 000 of them with one thread and with two;
+* ``dask``: 300 000 samples of five views of 100 columns (1.2 GB), on dask's threads, on two worker
+  processes of 1 GB, and on these with one killed on the way.
 
 Seconds are those of the processor, with one BLAS thread.
 """
@@ -23,9 +25,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import json
 import pickle
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -64,10 +68,15 @@ def without_some(views, rng, share):
 
 def report(name, model, fit, X, y):
     accuracy, predict = seconds(lambda: model.score(X, y))
-    size = len(pickle.dumps(model)) / 1e6
+    size = f"pickle {len(pickle.dumps(model)) / 1e6:.1f} MB"
+    if type(model).__module__.startswith("kernelquilt"):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "model.kq"
+            kq.save(model, file)
+            size += f", file {file.stat().st_size / 1e6:.1f} MB"
     print(
         f"{name}: fit {fit:.1f} s, {len(y)} predictions {predict:.1f} s, accuracy {accuracy:.4f}, "
-        f"pickle {size:.1f} MB",
+        f"{size}",
         flush=True,
     )
 
@@ -85,10 +94,11 @@ def medium(options):
     rng = np.random.default_rng(0)
     views, y = hidden_factors(5000, 4, 100, rng, 3.0)
     X = kq.MultiView(dict(zip("abcd", without_some(views, rng, 0.3), strict=True)))
-    for n_landmarks in ("auto", 3000):
-        model = kq.QuiltClassifier(n_landmarks=n_landmarks, experts=None, random_state=0)
+    for n_landmarks, experts in (("auto", "auto"), ("auto", None), (3000, None)):
+        model = kq.QuiltClassifier(n_landmarks=n_landmarks, experts=experts, random_state=0)
         _, fit = seconds(lambda model=model: model.fit(X[:3000], y[:3000]))
-        report(f"3000 samples, n_landmarks={n_landmarks}", model, fit, X[3000:], y[3000:])
+        name = f"3000 samples, n_landmarks={n_landmarks}, experts={experts}"
+        report(name, model, fit, X[3000:], y[3000:])
 
 
 def letter(options):
@@ -195,6 +205,57 @@ def draw(found, path):
     figure.savefig(path, metadata={"Date": None})
 
 
+def on_dask(name):
+    """Fit to views that are made chunk by chunk, and return the model."""
+    X, y = kq.datasets.make_multiview(300_000, 5, n_features=100, chunks=10_000, random_state=0)
+    observed = np.random.default_rng(0).random((300_000, 5)) >= 0.4
+    observed[~observed.any(axis=1), 0] = True
+    start = time.perf_counter()
+    model = kq.QuiltClassifier(n_landmarks=100, experts=None, random_state=0, n_jobs=2)
+    model.fit(X.with_observed(observed), y)
+    print(
+        f"dask, {name}: {time.perf_counter() - start:.0f} s elapsed, {model.n_passes_} passes, "
+        f"accuracy when left out {model.loo_score_:.4f}",
+        flush=True,
+    )
+    return model
+
+
+def kill_one(cluster):
+    """Kill a worker process that is in the middle of its work."""
+    os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+    print("dask: a worker was killed", flush=True)
+
+
+def workers(options):
+    from distributed import Client, LocalCluster
+
+    expected = on_dask("threads of one process")
+    for name, after in (("two workers of 1 GB", None), ("one of them killed", 20.0)):
+        with (
+            LocalCluster(
+                n_workers=2, threads_per_worker=1, memory_limit="1GB", dashboard_address=None
+            ) as cluster,
+            Client(cluster),
+        ):
+            death = threading.Timer(after or 0, kill_one, [cluster])
+            if after is not None:
+                death.start()
+            found = on_dask(name)
+            death.cancel()
+        difference = max(
+            float(np.abs(one - other).max())
+            for one, other in zip(coefficients(expected), coefficients(found), strict=True)
+        )
+        print(f"dask, {name}: coefficients differ by {difference:.1e}", flush=True)
+
+
+def coefficients(model):
+    """Return the coefficients of all ridges of a quilt."""
+    quilt = model.quilt_
+    return [each.coef for each in (quilt.weighted.ridge, quilt.joint.ridge, *quilt.late)]
+
+
 def threads(options):
     one, two = (in_a_process(20_000, n_jobs)["elapsed"] for n_jobs in (1, 2))
     print(f"two threads: {one / two:.2f} times as fast")
@@ -206,12 +267,13 @@ SECTIONS = {
     "letter": letter,
     "growth": growth,
     "threads": threads,
+    "dask": workers,
 }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sections", nargs="*", default=["small", "medium", "growth", "threads"])
+    parser.add_argument("sections", nargs="*", default=list(SECTIONS))
     parser.add_argument("--data-dir", default=os.environ.get("KERNELQUILT_DATA", "."))
     parser.add_argument("--most", type=int, default=1_000_000)
     parser.add_argument("--figure")

@@ -80,7 +80,8 @@ def test_threads_change_no_bit_and_accuracy_suffers_little(estimator, options, s
 def test_passes_are_counted_and_shown(estimator, options, samples, monkeypatch, capsys):
     X, y = samples
     held = fitted(estimator, options, X[:N], y[:N], verbose=1)
-    assert held.n_passes_ == 0 and "pass 1" not in capsys.readouterr().out
+    assert held.n_passes_ == 0
+    assert "pass 1" not in capsys.readouterr().out
     monkeypatch.setattr("kernelquilt.quilt.space.passes.MOST_SAMPLES", 150)
     model = fitted(estimator, options, X[:N], y[:N])
     assert capsys.readouterr().out == ""
@@ -169,3 +170,12 @@ def test_the_forest_joins(samples, monkeypatch):
     model = kq.QuiltClassifier(n_landmarks=25, random_state=0).fit(X[:N], y[:N])
     assert model.experts_[0].out_of_sample.shape == (150, 3)
     assert model.score(X[N:], y[N:]) > 0.6
+
+
+@every_estimator
+def test_views_share_landmarks_whatever_their_order(estimator, options, samples):
+    X, y = samples
+    model = fitted(estimator, options, X[:N], y[:N])
+    assert len(model.input_.views) < 2 * 25  # of three views with 25 landmarks each
+    turned = fitted(estimator, options, X[:N].select(X.names[::-1]), y[:N])
+    np.testing.assert_allclose(outputs(turned, X[N:]), outputs(model, X[N:]), atol=1e-8)

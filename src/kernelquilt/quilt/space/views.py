@@ -176,15 +176,15 @@ def fit_views(
     Z : Features of the n samples
         Zero where absent.
     """
-    # randomness is drawn in order, whatever the threads do, and only where it is needed
-    states = np.zeros(len(kernels), dtype=int)
+    # the same for all kernels, whatever their order, and drawn only where it is needed
+    state = 0
     if held.observed[columns].sum(axis=0).max() > n_landmarks:
-        states = rng.randint(np.iinfo(np.int32).max, size=len(kernels))
+        state = rng.randint(np.iinfo(np.int32).max)
     done = Parallel(n_jobs, prefer="threads")(
         delayed(_fit_view)(
             held, data, columns, m, copies if centred else None, n_landmarks, landmarks, state
         )
-        for m, state in zip(kernels.tolist(), states, strict=True)
+        for m in kernels.tolist()
     )
     maps, Z, diagonals = (list(each) for each in zip(*done, strict=True))
     return ViewFeatures(held, kernels, maps, np.array(diagonals)), Z
@@ -204,8 +204,12 @@ def _fit_view(
     rows = np.flatnonzero(held.observed[columns, m])
     having = held.narrowed(data, m)
     having = having if len(rows) == len(data) else having[rows]
-    called, rng = columns[rows], np.random.RandomState(state)
-    chosen = _choose(held, having, m, called, min(n_landmarks, len(rows)), landmarks, rng)
+    called, count, rng = columns[rows], min(n_landmarks, len(rows)), np.random.RandomState(state)
+    if landmarks == "uniform":
+        # kernels share their landmarks as far as samples have them: fewer samples are kept
+        chosen = np.sort(np.argsort(rng.random_sample(len(data))[rows])[:count])
+    else:
+        chosen = _choose(held, having, m, called, count, landmarks, rng)
     kernel = held.between(having, m, called[chosen])
     check_kernel(kernel[chosen], held.names[m])
     counted = None if copies is None else copies[rows]
