@@ -53,7 +53,7 @@ def test_slices_compose_and_copy_nothing():
     assert part.ids.tolist() == [5, 2, 2]
     np.testing.assert_array_equal(part.factor(1), make_factors()["k1"][[5, 2, 2]])
     np.testing.assert_array_equal(part.select(["k1"]).factor("k1"), part.factor("k1"))
-    assert part._blocks is stack._blocks
+    assert part._shared is stack._shared
     assert _safe_indexing(stack, np.array([True, False] * 4)).shape == (4, 2)
     train, test = train_test_split(stack, random_state=0)
     assert len(train) + len(test) == 8

@@ -5,25 +5,19 @@ behaves like a `KernelStack`: it has names, a mask of the samples that each kern
 sliced by rows without a copy.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelquilt._messages import (
-    check_mask,
-    check_names,
-    quoted,
-    row_positions,
-    summary,
-    summary_html,
-)
+from kernelquilt._messages import check_mask, check_names, quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.psd import pivoted_factor
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.blocks import with_nan
+from kernelquilt.data.kernel_rows import KernelRows
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 
@@ -47,7 +41,7 @@ class _Blocks:
         return np.dtype(np.float32 if single else np.float64)
 
 
-class LowRankStack:
+class LowRankStack(KernelRows):
     """Kernels of the same samples as factors, ``K_p = Z_p Z_p'``, some absent for some samples.
 
     For as many samples as their features fit into memory, or on disk: classifiers of this package
@@ -92,7 +86,7 @@ class LowRankStack:
            [1., 0., 0., 0.]])
     """
 
-    __iter__ = None
+    _instead = "its factors are returned by factor(name)"
 
     def __init__(self, factors: Any, observed: Any = None, names: Any = None) -> None:
         if isinstance(factors, MultiView):
@@ -115,18 +109,12 @@ class LowRankStack:
             raise ValueError(f"factors must hold the same samples as rows, but {counts}")
         n = len(arrays[0])
         unknown = np.full(len(arrays), np.nan)
-        self._blocks = _Blocks(arrays, names, unknown, whole=_side_by_side(arrays))
-        self._ids: Indices | None = None
+        self._shared = _Blocks(arrays, names, unknown, whole=_side_by_side(arrays))
+        self._ids = None
         if observed is None:
             self._observed = np.column_stack([_present(array) for array in arrays])
         else:
             self._observed = check_mask(observed, (n, len(arrays)), "kernels")
-
-    @classmethod
-    def _build(cls, blocks: _Blocks, ids: Indices | None, observed: Bools) -> "LowRankStack":
-        made = cls.__new__(cls)
-        made._blocks, made._ids, made._observed = blocks, ids, observed
-        return made
 
     @classmethod
     def _computed(
@@ -146,7 +134,7 @@ class LowRankStack:
     def _of_views(cls, features: MultiView, origin: str) -> "LowRankStack":
         """Wrap the features that a map made of each view."""
         made = cls(features)
-        made._blocks = replace(made._blocks, origin=origin)
+        made._shared = replace(made._shared, origin=origin)
         return made
 
     @classmethod
@@ -184,99 +172,29 @@ class LowRankStack:
         return cls._computed(np.ascontiguousarray(Z), ranks, stack.observed, stack.names, explained)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of kernels."""
-        return len(self), len(self.names)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the kernels."""
-        return self._blocks.names
-
-    @property
-    def observed(self) -> Bools:
-        """Mask of shape (n_rows, M), True where a kernel observes a sample."""
-        return self._observed
-
-    @property
-    def ids(self) -> Indices:
-        """The rows of the shared factors that this stack selects, shape (n_rows,)."""
-        return np.arange(len(self)) if self._ids is None else self._ids
-
-    @property
     def ranks(self) -> Indices:
         """Numbers of columns of the factors, shape (M,)."""
-        return np.array([factor.shape[1] for factor in self._blocks.factors])
+        return np.array([factor.shape[1] for factor in self._shared.factors])
 
     @property
     def explained_trace(self) -> Floats:
         """Share of the trace of each kernel that its factor explains, (M,), NaN if not known."""
-        return self._blocks.explained
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the entries, float32 or float64."""
-        return self._blocks.dtype
-
-    def __len__(self) -> int:
-        return len(self._observed)
-
-    def __getitem__(self, rows: Any) -> "LowRankStack":
-        """Select rows; nothing but row ids and the mask is copied."""
-        positions = row_positions(rows, len(self))
-        ids = positions if self._ids is None else self._ids[positions]
-        return self._build(self._blocks, ids, self._observed[positions])
-
-    def select(self, kernels: Iterable[int | str]) -> "LowRankStack":
-        """Return the same rows of some of the kernels; no factor is copied.
-
-        Parameters
-        ----------
-        kernels : iterable of int or str
-            Positions or names, in the order wanted.
-
-        Returns
-        -------
-        stack : LowRankStack
-            The same rows of these kernels.
-        """
-        positions = [self._position(kernel) for kernel in kernels]
-        names = check_names((self.names[m] for m in positions), len(positions), "kernel")
-        if not positions:
-            raise ValueError(f"select at least one of the {len(self.names)} kernels")
-        blocks = self._blocks
-        chosen = tuple(blocks.factors[m] for m in positions)
-        origin = None if blocks.origin is None else f"{blocks.origin}/{positions}"
-        part = _Blocks(chosen, names, blocks.explained[positions], origin)
-        return self._build(part, self._ids, self._observed[:, positions])
-
-    def _position(self, kernel: int | str) -> int:
-        if kernel in self.names:
-            return self.names.index(str(kernel))
-        M = len(self.names)
-        if isinstance(kernel, int | np.integer) and -M <= kernel < M:
-            return int(kernel) % M
-        raise ValueError(
-            f"there is no kernel {kernel!r} among the {M} kernels {quoted(self.names)}"
-        )
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise TypeError("a LowRankStack is not an array; its factors are returned by factor(name)")
+        return self._shared.explained
 
     def _with_observed(self, observed: Bools) -> "LowRankStack":
         """Return the same rows of the same factors with another mask of shape (n_rows, M)."""
-        return self._build(replace(self._blocks, checked=False), self._ids, observed)
+        return self._build(replace(self._shared, checked=False), self._ids, observed)
 
-    def __repr__(self) -> str:
-        return summary(*self._told())
-
-    def _repr_html_(self) -> str:
-        return summary_html(*self._told())
+    def _chosen(self, positions: list[int], names: tuple[str, ...]) -> _Blocks:
+        blocks = self._shared
+        chosen = tuple(blocks.factors[m] for m in positions)
+        origin = None if blocks.origin is None else f"{blocks.origin}/{positions}"
+        return _Blocks(chosen, names, blocks.explained[positions], origin)
 
     def _told(self) -> tuple[str, tuple[str, ...], list[str], Bools]:
         """Return title, names, sizes and presence of the kernels."""
-        size = sum(factor.nbytes for factor in self._blocks.factors) / 2**20
-        held = len(self._blocks.factors[0])
+        size = sum(factor.nbytes for factor in self._shared.factors) / 2**20
+        held = len(self._shared.factors[0])
         of = "" if self._ids is None else f" selected of {held}"
         details = [
             f"rank {rank}"
@@ -306,7 +224,7 @@ class LowRankStack:
             Finite, zero where absent; a copy.
         """
         m = self._position(kernel)
-        Z = np.empty((len(self), self._blocks.factors[m].shape[1]), dtype=self.dtype)
+        Z = np.empty((len(self), self._shared.factors[m].shape[1]), dtype=self.dtype)
         self._copy(m, Z)
         return Z
 
@@ -320,8 +238,8 @@ class LowRankStack:
             like this and no rows were sliced, otherwise one copy.
         """
         starts = np.concatenate([[0], np.cumsum(self.ranks)])
-        if self._blocks.whole is not None and self._ids is None and self._is_clean():
-            return Factors(self._blocks.whole, starts, self._observed)
+        if self._shared.whole is not None and self._ids is None and self._is_clean():
+            return Factors(self._shared.whole, starts, self._observed)
         Z = np.empty((len(self), int(starts[-1])), dtype=self.dtype)
         for m, part in enumerate(np.split(Z, starts[1:-1], axis=1)):
             self._copy(m, part)
@@ -329,22 +247,22 @@ class LowRankStack:
 
     def _copy(self, m: int, out: Array) -> None:
         """Copy one factor to `out`, zero where absent, a few rows at a time."""
-        factor, present = self._blocks.factors[m], self._observed[:, m]
+        factor, present = self._shared.factors[m], self._observed[:, m]
         for start in range(0, len(out), _BLOCK):
             rows = slice(start, start + _BLOCK)
             out[rows] = factor[rows] if self._ids is None else factor[self._ids[rows]]
             out[rows][~present[rows]] = 0
-        if not self._blocks.checked:
+        if not self._shared.checked:
             self._check_finite(m, out, present)
 
     def _is_clean(self) -> bool:
         """Whether the stored factors are zero where absent; observed entries must be finite."""
-        if self._blocks.checked:
+        if self._shared.checked:
             return True
-        for factor, present in zip(self._blocks.factors, self._observed.T, strict=True):
+        for factor, present in zip(self._shared.factors, self._observed.T, strict=True):
             if any(factor[row].any() for row in np.flatnonzero(~present)):
                 return False
-        for m, factor in enumerate(self._blocks.factors):
+        for m, factor in enumerate(self._shared.factors):
             self._check_finite(m, factor, self._observed[:, m])
         return True
 
@@ -391,7 +309,7 @@ class LowRankStack:
     @property
     def origin(self) -> str | None:
         """Identifies the map that made the factors, None if they were given."""
-        return self._blocks.origin
+        return self._shared.origin
 
 
 def _as_factor(factor: Any, name: str) -> Array:

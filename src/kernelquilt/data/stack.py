@@ -7,20 +7,13 @@ ids, so cross-validation copies no kernel. Kernels are read one at a time.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelquilt._messages import (
-    check_mask,
-    check_names,
-    quoted,
-    row_positions,
-    summary,
-    summary_html,
-)
+from kernelquilt._messages import check_mask, check_names, quoted, row_positions
 from kernelquilt._typing import Bools, Indices, Kernel
 from kernelquilt.data.frames import is_annotated
 from kernelquilt.data.gram import (
@@ -32,6 +25,7 @@ from kernelquilt.data.gram import (
     copy_entries,
     zero_where_absent,
 )
+from kernelquilt.data.kernel_rows import KernelRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +50,7 @@ class TrainingRows(NamedTuple):
     names: tuple[str, ...]
 
 
-class KernelStack:
+class KernelStack(KernelRows):
     """Precomputed kernels of the same samples, some of them absent for some samples.
 
     Parameters
@@ -98,8 +92,7 @@ class KernelStack:
     (2, 2, 2)
     """
 
-    # Iteration could mean samples or kernels; without this line Python would try K[0], K[1], ...
-    __iter__ = None
+    _instead = "its kernels are returned by gram()"
 
     def __init__(
         self,
@@ -117,8 +110,8 @@ class KernelStack:
             if diag.shape != (M, n_rows):
                 raise ValueError(f"diag must have shape {(M, n_rows)}, got {diag.shape}")
         square = n_rows == n_cols and diag is None
-        self._gram = _Gram(kernels, check_names(names, M, "kernel"), diag, square, dtype)
-        self._ids: Indices | None = None
+        self._shared = _Gram(kernels, check_names(names, M, "kernel"), diag, square, dtype)
+        self._ids = None
         if observed is None:
             self._observed = ~np.column_stack([all_nan(kernel, square) for kernel in kernels])
         else:
@@ -140,56 +133,25 @@ class KernelStack:
         """Wrap kernels whose columns are known to be the rows, or not, and perhaps symmetric."""
         return cls._build(_Gram(K, names, diag, square, K.dtype, checked), None, observed)
 
-    @classmethod
-    def _build(cls, gram: _Gram, ids: Indices | None, observed: Bools) -> "KernelStack":
-        made = cls.__new__(cls)
-        made._gram, made._ids, made._observed = gram, ids, observed
-        return made
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of kernels."""
-        return len(self), len(self.names)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the kernels."""
-        return self._gram.names
-
-    @property
-    def observed(self) -> Bools:
-        """Mask of shape (n_rows, M), True where a kernel observes a sample."""
-        return self._observed
-
-    @property
-    def ids(self) -> Indices:
-        """The rows of the shared Gram that this stack selects, shape (n_rows,)."""
-        return np.arange(len(self)) if self._ids is None else self._ids
-
     @property
     def token(self) -> str:
         """Identifies the shared Gram, also after pickling."""
-        return self._gram.token
+        return self._shared.token
 
     @property
     def square(self) -> bool:
         """Whether the columns of the Gram are the same samples as its rows."""
-        return self._gram.square
+        return self._shared.square
 
     @property
     def n_cols(self) -> int:
         """Number of columns: own rows of a square stack, training samples of a rectangular one."""
-        return len(self) if self.square else self._gram.kernels[0].shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the entries, float32 or float64."""
-        return self._gram.dtype
+        return len(self) if self.square else self._shared.kernels[0].shape[1]
 
     @property
     def diag(self) -> Kernel | None:
         """Similarity of each row with itself, shape (M, n_rows), None if it is not known."""
-        gram = self._gram
+        gram = self._shared
         if gram.square:
             return np.array([kernel[self.ids, self.ids] for kernel in gram.kernels], gram.dtype)
         return None if gram.diag is None else gram.diag[:, self.ids]
@@ -215,68 +177,23 @@ class KernelStack:
         """What a model fitted to this stack keeps for `cross_kernels`; O(n_rows M)."""
         return TrainingRows(self.token, self.ids, self.observed, self.names)
 
-    def __len__(self) -> int:
-        return len(self._observed)
+    def _with_observed(self, observed: Bools) -> "KernelStack":
+        """Return the same rows of the same kernels with another mask of shape (n_rows, M)."""
+        return self._build(self._shared, self._ids, observed)
 
-    def __getitem__(self, rows: Any) -> "KernelStack":
-        """Select rows; nothing but row ids and the mask is copied."""
-        positions = row_positions(rows, len(self))
-        ids = positions if self._ids is None else self._ids[positions]
-        return self._build(self._gram, ids, self._observed[positions])
-
-    def select(self, kernels: Iterable[int | str]) -> "KernelStack":
-        """Return the same rows of some of the kernels; no kernel is copied.
-
-        Parameters
-        ----------
-        kernels : iterable of int or str
-            Positions or names, in the order wanted.
-
-        Returns
-        -------
-        stack : KernelStack
-            Slices of one stack remain slices of one stack if the same kernels are selected.
-        """
-        positions = [self._position(kernel) for kernel in kernels]
-        names = check_names((self.names[m] for m in positions), len(positions), "kernel")
-        if not positions:
-            raise ValueError(f"select at least one of the {len(self.names)} kernels")
-        gram = self._gram
+    def _chosen(self, positions: list[int], names: tuple[str, ...]) -> _Gram:
+        gram = self._shared
         chosen: Sequence[Kernel] | Kernel = [gram.kernels[m] for m in positions]
         if isinstance(gram.kernels, np.ndarray) and len(positions) == 1:
             chosen = gram.kernels[positions[0] : positions[0] + 1]
         diag = None if gram.diag is None else gram.diag[positions]
         token = f"{gram.token}/{'.'.join(map(str, positions))}"
-        part = _Gram(chosen, names, diag, gram.square, gram.dtype, gram.checked, token)
-        return self._build(part, self._ids, self._observed[:, positions])
-
-    def _position(self, kernel: int | str) -> int:
-        if kernel in self.names:
-            return self.names.index(str(kernel))
-        M = len(self.names)
-        if isinstance(kernel, int | np.integer) and -M <= kernel < M:
-            return int(kernel) % M
-        raise ValueError(
-            f"there is no kernel {kernel!r} among the {M} kernels {quoted(self.names)}"
-        )
-
-    def _with_observed(self, observed: Bools) -> "KernelStack":
-        """Return the same rows of the same kernels with another mask of shape (n_rows, M)."""
-        return self._build(self._gram, self._ids, observed)
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise TypeError("a KernelStack is not an array; its kernels are returned by gram()")
-
-    def __repr__(self) -> str:
-        return summary(*self._told())
-
-    def _repr_html_(self) -> str:
-        return summary_html(*self._told())
+        return _Gram(chosen, names, diag, gram.square, gram.dtype, gram.checked, token)
 
     def _told(self) -> tuple[str, tuple[str, ...], list[str], Bools]:
         """Return title, names, sizes and presence of the kernels."""
-        size = sum(kernel.nbytes for kernel in self._gram.kernels) / 2**20
-        held = len(self._gram.kernels[0])
+        size = sum(kernel.nbytes for kernel in self._shared.kernels) / 2**20
+        held = len(self._shared.kernels[0])
         of = "" if self._ids is None else f" selected of {held}"
         return (
             f"KernelStack: {len(self.names)} kernels, {len(self)} rows{of} x {self.n_cols} "
@@ -312,7 +229,7 @@ class KernelStack:
         r = len(self) if row_ids is None else len(row_ids)
         c = self.n_cols if col_ids is None else len(col_ids)
         K = np.empty((len(self.names), r, c), dtype=self.dtype)
-        for kernel, out in zip(self._gram.kernels, K, strict=True):
+        for kernel, out in zip(self._shared.kernels, K, strict=True):
             copy_entries(kernel, row_ids, col_ids, out)
         return K
 
@@ -333,7 +250,7 @@ class KernelStack:
             K = np.empty((len(self.names), len(self), len(self)), dtype=self.dtype)
             for m, out in enumerate(K):
                 self._copy_training_kernel(m, out)
-        if not self._gram.checked:
+        if not self._shared.checked:
             for kernel, name in zip(K, self.names, strict=True):
                 check_kernel(kernel, name)
         return K, self._observed
@@ -350,7 +267,7 @@ class KernelStack:
         for m, name in enumerate(self.names):
             kernel = np.empty((len(self), len(self)), dtype=self.dtype)
             self._copy_training_kernel(m, kernel)
-            if not self._gram.checked:
+            if not self._shared.checked:
                 check_kernel(kernel, name)
             yield kernel
 
@@ -409,7 +326,7 @@ class KernelStack:
             )
         if self.token == training.token:
             return training.ids
-        n_cols = self._gram.kernels[0].shape[1]
+        n_cols = self._shared.kernels[0].shape[1]
         if n_cols != len(training.ids):
             raise ValueError(
                 f"X has {n_cols} columns, but the estimator was fitted on {len(training.ids)} "
@@ -420,7 +337,7 @@ class KernelStack:
 
     def _cross(self, m: int, cols: Indices | None, col_observed: Bools) -> Kernel:
         out = np.empty((len(self), len(col_observed)), dtype=self.dtype)
-        copy_entries(self._gram.kernels[m], self._ids, cols, out)
+        copy_entries(self._shared.kernels[m], self._ids, cols, out)
         out[~self._observed[:, m]] = 0
         out[:, ~col_observed] = 0
         check_finite(out, self.names[m])
@@ -456,7 +373,7 @@ class KernelStack:
 
     def _contiguous(self) -> Kernel | None:
         """Return the stored array if solvers can work on it as it is."""
-        K = self._gram.kernels
+        K = self._shared.kernels
         if not isinstance(K, np.ndarray) or isinstance(K, np.memmap):
             return None
         usable = K.flags.c_contiguous and K.flags.aligned and K.dtype == self.dtype
@@ -464,7 +381,7 @@ class KernelStack:
 
     def _copy_training_kernel(self, m: int, out: Kernel) -> None:
         absent = ~self._observed[:, m]
-        copy_entries(self._gram.kernels[m], self._ids, self._ids, out)
+        copy_entries(self._shared.kernels[m], self._ids, self._ids, out)
         out[absent] = 0
         out[:, absent] = 0
 
@@ -472,9 +389,9 @@ class KernelStack:
         """Refuse kernels that are not those of the samples with each other."""
         if not self.square:
             raise ValueError(
-                f"fit needs a square stack of symmetric kernels, got {self._gram.kernels[0].shape} "
-                "kernels"
-                + (" with diag=" if self._gram.diag is not None else "")
+                "fit needs a square stack of symmetric kernels, got "
+                f"{self._shared.kernels[0].shape} kernels"
+                + (" with diag=" if self._shared.diag is not None else "")
                 + "; a plain array of kernels has shape (n, n, M), kernels last; of kernels first, "
                 "(M, n, n), make a KernelStack(K)"
             )

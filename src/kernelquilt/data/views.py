@@ -233,7 +233,7 @@ class MultiView:
         y : Series of shape (n_samples,)
             Only with ``label``.
         """
-        from kernelquilt.data.reading import read_views
+        from kernelquilt.data.files.reading import read_views
 
         return read_views(source, **options)
 

@@ -66,7 +66,7 @@ class LeakySharedCoef(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
     def _columns(self, X: KernelStack) -> Floats:
-        whole = X._gram.kernels
+        whole = X._shared.kernels
         return np.stack([kernel[np.ix_(X.ids, self.training_)] for kernel in whole])
 
 

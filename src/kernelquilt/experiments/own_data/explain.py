@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kernelquilt._typing import Indices
-from kernelquilt.data.tables import first_line
+from kernelquilt.data.files.tables import first_line
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
 from kernelquilt.experiments.reporting.figures import to_svg
 from kernelquilt.experiments.reporting.page import as_address, load_template

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelquilt._typing import Array, Bools, Floats
+from kernelquilt.data.files.reading import read_content
+from kernelquilt.data.files.tables import Content, ReadingError, ViewPatterns, first_line, some
 from kernelquilt.data.frames import is_frame
 from kernelquilt.data.lazy.views import LazyViews
-from kernelquilt.data.reading import read_content
 from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.tables import Content, ReadingError, ViewPatterns, first_line, some
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.errors import UserError
 from kernelquilt.experiments.own_data.large import check_joined, is_large, read_large

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelquilt.core.memory import GIB, memory_limit
-from kernelquilt.data.tables import (
+from kernelquilt.data.files.tables import (
     LABELS,
     Content,
     ReadingError,

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelquilt._messages import warn_user
-from kernelquilt.data.formats import READERS, Reader
-from kernelquilt.data.tables import (
+from kernelquilt.data.files.formats import READERS, Reader
+from kernelquilt.data.files.tables import (
     LABELS,
     TABLES,
     Content,

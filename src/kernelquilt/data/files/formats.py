@@ -14,8 +14,7 @@ import numpy as np
 
 from kernelquilt._messages import distinct_names, quoted
 from kernelquilt._typing import Array
-from kernelquilt.data.stack import KernelStack
-from kernelquilt.data.tables import (
+from kernelquilt.data.files.tables import (
     LABELS,
     TABLES,
     Content,
@@ -28,6 +27,7 @@ from kernelquilt.data.tables import (
     some,
     unknown,
 )
+from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 
 _VIEW = re.compile(r"view_\d+")

@@ -1,0 +1,1 @@
+"""Views, kernels and labels from files."""
