@@ -7,6 +7,7 @@ of the chunks determine.
 """
 
 import itertools
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -201,11 +202,21 @@ def _cut(chunk: Block) -> Iterator[Block]:
 def _as_floats(whole: Block, rows: slice) -> Block:
     cut = whole.rows(rows)
     return cut._replace(
-        views=tuple(
-            view if scipy.sparse.issparse(view) else np.asarray(view, dtype=np.float64)
-            for view in cut.views
-        )
+        views=tuple(view if scipy.sparse.issparse(view) else _floats(view) for view in cut.views)
     )
+
+
+def _floats(view: Array) -> Array:
+    file: Any = view
+    while file is not None and not isinstance(file, np.memmap):
+        file = getattr(file, "base", None)
+    if file is None:
+        return np.asarray(view, dtype=np.float64)
+    read = np.array(view, dtype=np.float64)
+    if file.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        # a pass would otherwise leave the whole file in memory
+        file._mmap.madvise(mmap.MADV_DONTNEED)
+    return read
 
 
 def _sum_over(chunk: Block, function: Function, *shared: Any) -> tuple[Any, ...]:
