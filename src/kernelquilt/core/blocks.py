@@ -215,7 +215,8 @@ def _floats(view: Array) -> Array:
     read = np.array(view, dtype=np.float64)
     if file.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
         # a pass would otherwise leave the whole file in memory
-        file._mmap.madvise(mmap.MADV_DONTNEED)
+        pages: Any = file
+        pages._mmap.madvise(mmap.MADV_DONTNEED)
     return read
 
 
