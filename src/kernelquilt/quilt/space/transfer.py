@@ -285,7 +285,9 @@ def _from_view(
 ) -> list[_Found]:
     """Regress all other views on view l."""
     found = []
-    for targets, J in _groups(observed, l, apart=pairs is not None):
+    # a kernel that is zero has no features: nothing is predicted from it, nor needs to be of it
+    others = [p for p, z in enumerate(Z) if p != l and z.shape[1] and Z[l].shape[1]]
+    for targets, J in _groups(observed, l, others, apart=pairs is not None):
         counted = copies.part(J)
         if counted.total < LEAST_SHARED:
             continue
@@ -317,10 +319,11 @@ def _from_view(
     return found
 
 
-def _groups(observed: Bools, l: int, *, apart: bool) -> Iterator[tuple[list[int], Indices]]:
+def _groups(
+    observed: Bools, l: int, others: list[int], *, apart: bool
+) -> Iterator[tuple[list[int], Indices]]:
     """Yield other views and the samples that have them and l; those of the same samples at once."""
     shared = observed & observed[:, [l]]
-    others = [p for p in range(observed.shape[1]) if p != l]
     if apart:
         yield from (([p], np.flatnonzero(shared[:, p])) for p in others)
         return
