@@ -29,7 +29,7 @@ docs: $(VENV)/.docs
 coverage: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
-# 20 000 random cases; findings are in fuzz.jsonl, with the seed that repeats each.
+# 20 000 random cases; fuzz.jsonl has them, with the seed that repeats each, and a run goes on from it.
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/run.py --cases 20000 --log fuzz.jsonl
 

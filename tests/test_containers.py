@@ -1,7 +1,10 @@
 """The same data in every container give the same model, and a model knows its views."""
 
+import os
 import pickle
 import re
+import subprocess
+import sys
 import warnings
 from functools import partial
 
@@ -719,3 +722,43 @@ def test_annotated_data_are_never_iterated():
     ):
         with pytest.raises(ValueError, match=r"MuData|from_mudata"):
             wrong()
+
+
+IN_ARRAY_API = """
+import numpy as np
+import sklearn
+import kernelquilt as kq
+
+y = np.arange(40) % 2
+rng = np.random.default_rng(0)
+views = kq.MultiView({name: rng.standard_normal((40, 2)) + y[:, None] for name in "ab"})
+inputs = [views, kq.ViewKernels().fit_transform(views), np.hstack([views["a"], views["b"]])]
+try:
+    sklearn.set_config(array_api_dispatch=True)
+except ImportError as error:
+    raise SystemExit(f"left out: {error}")
+for model in (
+    kq.SimpleMKLClassifier(),
+    kq.LpMKLRegressor(),
+    kq.QuiltClassifier(experts=None),
+    kq.QuiltRegressor(experts=None),
+    kq.LateFusionClassifier(),
+    kq.mkl.CCAFusion(),
+):
+    for X in inputs:
+        assert model.fit(X, y).predict(X).shape == (40,), model
+        assert model.score(X, y) > 0.6, model
+"""
+
+
+def test_array_api_dispatch_of_scikit_learn_is_of_no_consequence():
+    done = subprocess.run(
+        [sys.executable, "-c", IN_ARRAY_API],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    if done.stderr.startswith("left out"):
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr

@@ -1,8 +1,11 @@
 """Files execute nothing, names stay names, and nothing is written outside of its directory."""
 
 import ast
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -158,3 +161,40 @@ def test_a_cluster_that_is_there_is_joined(monkeypatch):
     (there, alone) = asked
     assert there == (("tcp://127.0.0.1:1",), {})
     assert alone[1]["n_workers"] == 2
+
+
+def described(folder, name, *options, **environment):
+    """Return what `kq describe` writes to stdout and stderr of a table with an odd name."""
+    rows = "".join(f"{k},{-k},{k % 2}\n" for k in range(1, 20))
+    (folder / "data.csv").write_text(f"{name}__0,{name}__1,kind\n{rows}", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelquilt.cli", "describe", "data.csv", *options],
+        capture_output=True,
+        cwd=folder,
+        env={**os.environ, **environment},
+        timeout=300,
+    )
+    return done.stdout, done.stderr
+
+
+def test_names_command_no_terminal(tmp_path):
+    pytest.importorskip("rich")
+    name = "\x1b[31mred\x9b2J\u202e"
+    views = ["--view", f"{name}={name}__*"]
+    for options in (["--label", "kind", *views], [*views, "--label", name]):
+        written = b"".join(described(tmp_path, name, *options, PYTHONIOENCODING="utf-8"))
+        assert b"\\x1b[31mred\\x9b2J\\u202e" in written.replace(b"\n", b"")
+        assert not {"\x1b", "\x9b", "\u202e"} & set(written.decode())
+
+
+def test_names_are_written_to_terminals_of_few_characters(tmp_path):
+    pytest.importorskip("rich")
+    written, said = described(tmp_path, "größe", "--label", "kind", PYTHONIOENCODING="ascii")
+    assert b"gr\\xf6\\xdfe" in written
+    assert said == b""
+    _, said = described(tmp_path, "größe", "--label", "größe", PYTHONIOENCODING="ascii")
+    assert said.startswith(b"Error: 'data.csv' has no column")
+    options = ("--label", "kind", "--view", "größe=größe*", "--json")
+    for encoding in ("ascii", "utf-8"):
+        written, _ = described(tmp_path, "größe", *options, PYTHONIOENCODING=encoding)
+        assert json.loads(written.decode(encoding))["views"][0]["name"] == "größe"

@@ -426,6 +426,17 @@ class TestCompare:
         assert "10 failed" in result.stdout
         assert "ValueError: no luck" in result.stdout
 
+    def test_only_methods_on_kernels_need_their_memory(self, table, monkeypatch):
+        monkeypatch.setenv("KERNELQUILT_MAX_MEMORY", "1e-6")
+        result = run(
+            "compare", table, "--label", "kind", "--repetitions", "1", "--json",
+            "--methods", "majority,HGB,zero SVC",
+        )  # fmt: skip
+        assert result.exit_code == 1
+        (study,) = json.loads(result.stdout)["studies"]
+        assert [score[0][0] is None for score in study["scores"]] == [False, False, True]
+        assert "samples need about" in study["problems"][0]["message"]
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [

@@ -386,8 +386,11 @@ class TestTooLittleKnown:
     def test_complete_kernels_raise_no_warning(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            kq.WishartCompletion().fit(KernelStack(gaussian_kernels(12, 3)))
-            kq.WishartCompletion().fit(KernelStack(gaussian_kernels(12, 1)))
+            for n_kernels in (3, 1):
+                K = gaussian_kernels(12, n_kernels)
+                np.testing.assert_array_equal(
+                    kq.WishartCompletion().fit_transform(KernelStack(K)).gram(), K
+                )
 
 
 def published(name, level, split):

@@ -153,6 +153,16 @@ def test_float32_counts_half(monkeypatch):
     assert seen == {np.float32: 60**2 * 56, np.float64: 60**2 * 96}
 
 
+def peak(function):
+    """Return the bytes that this process holds at most while a function runs."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("estimator", CLASSIFIERS + COMPLETERS)
 def test_estimates_are_about_what_is_taken(estimator, monkeypatch):
     """The estimate is at least what a fit takes, and not many times as much."""
@@ -174,10 +184,8 @@ def test_estimates_are_about_what_is_taken(estimator, monkeypatch):
             lambda n, m, n_bytes, **_: estimates.append(n_bytes),
         )
     estimator(**parameters).fit(X, y)  # compiles and imports
-    tracemalloc.start()
-    estimator(**parameters).fit(X, y)
-    taken = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    # what threads of earlier tests take meanwhile is counted too, but not every time
+    taken = min(peak(lambda: estimator(**parameters).fit(X, y)) for _ in range(3))
     assert 0.3 * max(estimates) < taken < 1.25 * max(estimates)
 
 

@@ -243,7 +243,8 @@ class TestMechanisms:
         for seed in range(20):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                make_absent(complete(60, 10), 0.3, mechanism=mechanism, random_state=seed)
+                made = make_absent(complete(60, 10), 0.3, mechanism=mechanism, random_state=seed)
+            assert abs((~made.observed).mean() - 0.3) < 0.1
 
     @given(n_views=st.integers(1, 40), ratio=st.floats(0, 1, exclude_max=True))
     @settings(max_examples=80, deadline=None)

@@ -1,7 +1,8 @@
 """Run many cases: ``python tests/fuzz/run.py --cases 20000``; one case again with ``--seed``.
 
 Cases run in a process of their own that is ended when one of them takes longer than 60 seconds of
-the processor. Findings are written to a log, a line of JSON each, with the seed that repeats them.
+the processor. The log has a line of JSON for each case, with the seed that repeats it, and for
+findings what was found. A run that was stopped goes on from its log; what it found is run again.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -68,24 +70,46 @@ class Worker:
 
 
 def run_many(first, count, log):
-    worker, counts, seconds = Worker(), Counter(), []
+    """Run the cases that a log does not have, and return how many findings there are."""
+    done = {seed: entry for seed, entry in _read(log).items() if entry["kind"] != "finding"}
+    worker = Worker()
     with open(log, "w") as out:
+        for entry in done.values():
+            out.write(json.dumps(entry) + "\n")
         for seed in range(first, first + count):
+            if seed in done:
+                continue
             name, kind, about, took = worker.run(seed)
-            counts[kind] += 1
-            seconds.append(took)
-            if kind == "finding":
-                entry = {"seed": seed, "case": name, "about": about, "seconds": round(took, 2)}
-                out.write(json.dumps(entry) + "\n")
-                out.flush()
-            if (seed - first + 1) % 500 == 0:
-                sys.stdout.write(f"{seed - first + 1} cases: {dict(counts)}\n")
-                sys.stdout.flush()
+            entry = {"seed": seed, "of": name.partition("(")[0], "kind": kind}
+            entry |= {"seconds": round(took, 2)}
+            entry |= {"case": name, "about": about} if kind == "finding" else {}
+            done[seed] = entry
+            out.write(json.dumps(entry) + "\n")
+            out.flush()
+            if len(done) % 500 == 0:
+                _tell(done.values())
+    _tell(done.values())
+    return sum(entry["kind"] == "finding" for entry in done.values())
+
+
+def _read(log):
+    """Return the entries of a log by seed; the last line may have been cut off."""
+    found = {}
+    for line in Path(log).read_text().splitlines() if Path(log).exists() else []:
+        with suppress(ValueError):
+            entry = json.loads(line)
+            found[entry["seed"]] = entry
+    return found
+
+
+def _tell(entries):
+    counts = Counter(entry["kind"] for entry in entries)
+    seconds = [entry["seconds"] for entry in entries]
     sys.stdout.write(
-        f"{count} cases from seed {first}: {dict(counts)}, {sum(seconds):.0f} s, "
-        f"longest {max(seconds):.1f} s; findings are in {log}\n"
+        f"{len(seconds)} cases: {dict(counts)}, {sum(seconds) / len(seconds):.2f} s each, "
+        f"longest {max(seconds):.1f} s\n"
     )
-    return counts["finding"]
+    sys.stdout.flush()
 
 
 def run_one(seed):

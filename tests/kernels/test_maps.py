@@ -191,10 +191,11 @@ def test_linear_svm_on_the_features_is_the_kernel_svm():
 def test_kernel_that_nobody_has_stays_absent(views):
     K = kq.ViewKernels().fit_transform(views).gram()
     observed = np.column_stack([views.observed[:, 0], np.zeros(60, dtype=bool)])
-    with pytest.warns(UserWarning, match="absent for all 60"):
-        ekm = kq.EmpiricalKernelMap().fit(kq.KernelStack(K, observed))
-    later = ekm.transform(kq.KernelStack(K, np.ones((60, 2), dtype=bool)))
-    assert not later.observed[:, 1].any()
+    for factors in (False, True):
+        with pytest.warns(UserWarning, match="absent for all 60"):
+            ekm = kq.EmpiricalKernelMap(factors=factors).fit(kq.KernelStack(K, observed))
+        later = ekm.transform(kq.KernelStack(K, np.ones((60, 2), dtype=bool)))
+        assert not later.observed[:, 1].any()
 
 
 def test_bad_requests_leave_the_map_alone(views):

@@ -8,6 +8,7 @@ from kernelquilt.quilt.lp_ridge.weighted_ridge import WeightedFeatureRidge, Weig
 from kernelquilt.quilt.ridge import PENALTIES, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.space.maps import compact, fit_map, independent_directions, rounded
 from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples
+from kernelquilt.quilt.space.regressions import Copies
 from kernelquilt.quilt.space.transfer import solve_transfer
 from kernelquilt.quilt.space.weighted import kernels_of
 
@@ -127,6 +128,38 @@ class TestTransfer:
             W = np.linalg.solve(known.T @ known + eps * np.eye(5), known.T @ Z[0][others])
             error += np.square(Z[0][i] - Z[1][i] @ W).sum()
         assert transfer.scores[0, 1] == pytest.approx(1 - error / np.square(Z[0][J]).sum())
+
+    @pytest.mark.parametrize("by_samples", [False, True])
+    def test_copies_are_repeated_samples(self, views, by_samples):
+        Z, observed = views
+        Z = [wide(z) for z in Z] if by_samples else Z
+        number = np.random.default_rng(1).integers(1, 4, 50)
+        rows = np.repeat(np.arange(50), number)
+        copies = Copies(number.astype(float), 1.0 / number)
+        repeated = [z[rows] for z in Z]
+        found, filled = solve_transfer(Z, observed, copies=copies, kernels=kernels_of(Z))
+        expected, wanted = solve_transfer(repeated, observed[rows], kernels=kernels_of(repeated))
+        assert found.by_samples == by_samples
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-9)
+        for one, other in zip(filled, wanted, strict=True):
+            np.testing.assert_allclose(one[rows], other, atol=1e-9)
+
+    def test_importances_are_left_out_as_a_whole(self, views):
+        Z, observed = views
+        weight = np.random.default_rng(1).uniform(0.2, 3.0, 50)
+        copies = Copies(weight, np.ones(50))
+        transfer, _ = solve_transfer(Z, observed, copies=copies)
+        J = np.flatnonzero(observed[:, 0] & observed[:, 1])
+        own = np.flatnonzero(observed[:, 1])
+        eps = 0.1 * np.average(np.square(Z[1][own]).sum(axis=1), weights=weight[own])
+        error = 0.0
+        for i in J:
+            others = J[i != J]
+            known = Z[1][others] * weight[others, None]
+            W = np.linalg.solve(known.T @ Z[1][others] + eps * np.eye(5), known.T @ Z[0][others])
+            error += weight[i] * np.square(Z[0][i] - Z[1][i] @ W).sum()
+        total = weight[J] @ np.square(Z[0][J]).sum(axis=1)
+        assert transfer.scores[0, 1] == pytest.approx(1 - error / total)
 
     def test_completed_kernels_are_those_of_the_features(self, views):
         Z, observed = [wide(z) for z in views[0]], views[1]

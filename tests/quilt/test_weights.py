@@ -1,9 +1,11 @@
 """What sample weights mean to the estimators made of ridges."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone, is_classifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import kernelquilt as kq
@@ -69,18 +71,37 @@ def test_the_scale_of_class_weights_changes_nothing(estimator):
     np.testing.assert_allclose(hundred, none, rtol=1e-9)
 
 
-@every_estimator
-def test_multiples_of_copies_are_repetitions(estimator):
+REPEATED = [
+    kq.QuiltClassifier(experts=None),
+    # more samples than features, so that the regressions between views are solved by the features
+    kq.QuiltClassifier("linear", experts=None, pattern=True),
+    kq.QuiltRegressor(experts=None),
+    kq.LateFusionClassifier(),
+    kq.LateFusionRegressor(),
+    kq.quilt.LpMKLRidgeClassifier(),
+    kq.quilt.LpMKLRidgeRegressor(),
+]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("estimator", REPEATED, ids=repr)
+def test_multiples_of_copies_are_repetitions(estimator, stacked):
     X, y = problem()
-    X = kq.MultiView([X[name] for name in X.names[:1]])  # completion sees every sample once
-    X = X[X.observed[:, 0]]
-    y = np.arange(len(X)) % 2
+    if stacked:
+        X = kq.ViewKernels(["gaussian", "linear"]).fit_transform(X)
+        estimator = clone(estimator).set_params(kernels="median_gaussian")
     counts = np.random.default_rng(2).integers(0, 4, len(y))
     counts[0] = 1
     rows = np.repeat(np.arange(len(y)), counts)
-    model = estimator().fit(X[rows], y[rows])
-    expected = model.predict(X) if estimator is kq.QuiltRegressor else model.predict_proba(X)
-    np.testing.assert_allclose(predictions(estimator, X, y, 0.3 * counts), expected, atol=1e-7)
+    expected, found = (
+        clone(estimator).fit(X[rows], y[rows]),
+        clone(estimator).fit(X, y, sample_weight=0.3 * counts),
+    )
+    method = "predict_proba" if is_classifier(estimator) else "predict"
+    expected = getattr(expected, method)(X)
+    np.testing.assert_allclose(getattr(found, method)(X), expected, atol=1e-7)
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_allclose(getattr(again, method)(X), expected, atol=1e-7)
 
 
 @every_estimator

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -13,7 +14,8 @@ import click
 from kernelquilt.experiments.errors import UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
 INTERRUPTED = "interrupted; run the same command again to go on"
 BAD_INPUT, CELLS_FAILED, STOPPED = 2, 1, 130
@@ -76,13 +78,35 @@ def print_json(value: Any) -> None:
     """Print a value as JSON; figures that are not there are null."""
     from kernelquilt.experiments.plain import plain
 
-    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
+
+
+def printable(text: str) -> str:
+    """Return a text in which characters that could command a terminal are written out."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+class _Printable:
+    """A text or a table of rich whose characters are `printable`."""
+
+    def __init__(self, line: Any) -> None:
+        self.line = line
+
+    def __rich_console__(
+        self, console: "Console", options: "ConsoleOptions"
+    ) -> "Iterator[Segment]":
+        for segment in console.render(self.line, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
 def say(console: "Console", *lines: Any, soft_wrap: bool = False) -> None:
     """Print lines as they are; those with names of files had better not be wrapped."""
+    from rich.text import Text
+
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=soft_wrap)
+        made = _Printable(Text(line) if isinstance(line, str) else line)
+        console.print(made, highlight=False, markup=False, soft_wrap=soft_wrap)
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -8,7 +8,7 @@ import click
 
 from kernelquilt import __version__
 from kernelquilt.cli import needs
-from kernelquilt.cli._common import BAD_INPUT, INTERRUPTED, STOPPED
+from kernelquilt.cli._common import BAD_INPUT, INTERRUPTED, STOPPED, printable
 from kernelquilt.experiments.errors import UserError
 
 # the help of the group must not import the commands; a test compares it with theirs
@@ -45,6 +45,9 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command and exit."""
         run: Any = super().main
+        for stream in (sys.stdout, sys.stderr):
+            # names need not be in the characters of a terminal
+            getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
         try:
             code = run(*args, **{**options, "standalone_mode": False})
         except getattr(click.exceptions, "NoArgsIsHelpError", ()) as error:
@@ -52,13 +55,14 @@ class LazyGroup(click.Group):
             code = BAD_INPUT
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "kq"
-            click.echo(f"Error: {error.format_message()} See {command} --help.", err=True)
+            message = printable(error.format_message())
+            click.echo(f"Error: {message} See {command} --help.", err=True)
             code = BAD_INPUT
         except click.ClickException as error:
             error.show()
             code = error.exit_code
         except UserError as error:
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {printable(str(error))}", err=True)
             code = BAD_INPUT
         except ModuleNotFoundError as error:
             click.echo(f"Error: {needs(error)}", err=True)

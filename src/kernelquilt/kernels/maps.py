@@ -241,7 +241,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         ranks = [each.shape[1] for each in self.maps_]
         Z = np.zeros((len(observed), sum(ranks)), dtype=self.dtype)
         for m, part in enumerate(np.split(Z, np.cumsum(ranks)[:-1], axis=1)):
-            size = max(1, PART_ENTRIES // len(self.maps_[m]))
+            size = max(1, PART_ENTRIES // max(1, len(self.maps_[m])))
             having = np.flatnonzero(observed[:, m])
             for begin in range(0, len(having), size):
                 self._fill(part, data, m, having[begin : begin + size])

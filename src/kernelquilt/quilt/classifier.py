@@ -145,9 +145,9 @@ class QuiltClassifier(BaseRidgeClassifier):
     New samples given as kernels need k(x, x): as `diag` of their `KernelStack`, as rows of the
     training stack, or because all training samples have the same.
 
-    `sample_weight` counts in losses, means and widths of kernels; completion sees every sample of
-    positive weight once. A forest draws samples whatever they weigh, so that to it a weight is not
-    the same as repetitions.
+    `sample_weight` counts in losses, means, widths of kernels and the completion, where not in a
+    `completion` of your own. A forest draws samples whatever they weigh, so that to it a weight is
+    not the same as repetitions.
 
     Examples
     --------

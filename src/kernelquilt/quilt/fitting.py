@@ -23,6 +23,7 @@ from kernelquilt.quilt.space.passes import (
     quilt_sums,
     take_sample,
 )
+from kernelquilt.quilt.space.regressions import Copies
 from kernelquilt.quilt.space.transfer import solve_transfer
 from kernelquilt.quilt.space.views import (
     LANDMARK_CONSTRAINTS,
@@ -67,11 +68,14 @@ class FittedQuilt:
         On these features.
     samples : ndarray of int
         Training samples by which it was tuned.
+    copies : Copies or None
+        As how many copies they count, if the completion can be made again of them.
     """
 
     views: ViewFeatures
     quilt: Quilt
     samples: Indices
+    copies: Copies | None
 
     @property
     def input(self) -> KernelInput:
@@ -100,7 +104,7 @@ class FittedQuilt:
         self.views = self.views.with_projections()
         everyone: Any = self.input.views
         Z, observed = self.views.of(everyone)
-        transfer, filled = solve_transfer(Z, observed, kernels=kernels_of(Z))
+        transfer, filled = solve_transfer(Z, observed, copies=self.copies, kernels=kernels_of(Z))
         if self.quilt.joint is not None:
             self.quilt.joint = self.quilt.joint._replace(points=np.hstack(filled))
         self.quilt.completion = TransferCompletion(transfer)
@@ -179,7 +183,12 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
         quilt.made_of_landmarks = transfer.by_samples and views.are_all_of(len(some))
         if quilt.joint is not None and len(quilt.joint.lengths) < len(some):
             quilt = quilt.rounded()
-    return FittedQuilt(views, quilt, sample.rows), sample.targets
+    copies = _copies(sample) if quilt.made_of_landmarks else None
+    return FittedQuilt(views, quilt, sample.rows, copies), sample.targets
+
+
+def _copies(sample: Sample) -> Copies:
+    return Copies(sample.targets.copies, sample.targets.held_out)
 
 
 def _completed(
@@ -197,6 +206,7 @@ def _completed(
         transfer, filled = solve_transfer(
             Z,
             observed,
+            copies=_copies(sample),
             kernels=kernels,
             sums=None if everyone is None else SumsOfTransfer(everyone, views),
             n_jobs=estimator.n_jobs,

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
 from kernelquilt.core.svm.interior_point import interior_point
-from kernelquilt.core.svm.smo import feasible_start, signed_bounds, solve_svm
+from kernelquilt.core.svm.smo import BoxDual, feasible_start, signed_bounds, solve_svm
 from problems import conic_svm, random_problem
 
 FEW = 500_000  # SMO took ten millions and more
@@ -95,6 +95,20 @@ def test_stacks_of_very_different_scale(scales):
         model = classifier.fit(stack, y)
         assert model.n_smo_iter_ < FEW
         assert model.duality_gap_ <= 1e-3 * model.objective_
+
+
+def test_rounds_of_few_iterations_are_limited_too(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    blocks = [rng.standard_normal((40, d)) + 0.7 * y[:, None] for d in (2, 3, 4)]
+    observed = rng.random((40, 3)) >= 0.25
+    observed[np.arange(40), np.arange(40) % 3] = True
+    K = np.array([scale * A @ A.T for scale, A in zip((1e8, 1e8, 1e-8), blocks, strict=True)])
+    rounds, smo = [], BoxDual._smo
+    monkeypatch.setattr(BoxDual, "_smo", lambda *given: rounds.append(1) or smo(*given))
+    model = kq.LpMKLClassifier(1e4).fit(kq.KernelStack(K, observed=observed), y)
+    assert model.converged_
+    assert len(rounds) < 10_000  # there were 80 000, of two iterations each
 
 
 def test_the_svm_after_the_weights_is_asked_whether_it_converged():

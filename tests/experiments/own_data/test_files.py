@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 
@@ -117,6 +119,13 @@ class TestTables:
     def test_label_y_is_found(self, tmp_path):
         path = self.write(tmp_path, make_frame().rename(columns={"kind": "y"}))
         check(read_data(path, views=BY_PREFIX))
+
+    def test_numbers_that_no_integer_holds_stay_classes_of_their_own(self, tmp_path):
+        codes = np.arange(40) % 3
+        path = self.write(tmp_path, make_frame().assign(kind=(codes + 1) * 1e19))
+        with warnings.catch_warnings(action="error"):
+            data = read_data(path, label="kind")
+        assert sorted(np.unique(data.y)) == ["1e+19", "2e+19", "3e+19"]
 
     def test_index_and_other_columns_are_no_features(self, tmp_path):
         frame = make_frame().assign(id=[f"s{i}" for i in range(40)])

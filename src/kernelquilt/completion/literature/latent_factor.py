@@ -217,7 +217,9 @@ class LatentFactorCompletion(BaseCompleter):
     MLFS-like: a maximum a posteriori version of a method of the literature, for comparison. The
     output keeps all observed entries, is positive semi-definite and has unit diagonal where the
     input has. The kernels count in units of their mean diagonals. `SharedFactorCompletion` is
-    the simpler model, and usually the better one.
+    the simpler model, and usually the better one. The objective is not convex: samples or kernels
+    in another order, or in single precision, may end in another of its minima, with entries that
+    differ by some hundredths.
 
     Parameters
     ----------

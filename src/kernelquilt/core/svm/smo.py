@@ -58,6 +58,7 @@ from kernelquilt.core.weights.inner import clearly_negative, diagonals
 EXACT = 1e-10  # KKT gap, relative to the scale of t, that counts as solved to rounding
 FLOPS_PER_ENTRY = 20.0  # what a factorisation can do while SMO visits one kernel entry
 FACE_OVERHEAD = 5e4  # entries SMO could visit while a face step of any size is set up
+ROUND_OVERHEAD = 1e3  # the same for a round of SMO, which may end after few iterations
 MIN_ROUND = 2000  # SMO iterations below which a round is not worth its overhead
 MAX_ITER = 10_000_000
 MAX_EXACT_ROUNDS = 12
@@ -200,7 +201,7 @@ class BoxDual:
             )
             self._move(loose, b - self.b[loose], b)
         self.n_iter += n_iter
-        self.smo_cost += n_iter * len(loose) + len(loose) ** 2
+        self.smo_cost += n_iter * len(loose) + len(loose) ** 2 + ROUND_OVERHEAD
 
     def _move(self, indices: Indices, steps: Floats, b: Floats) -> None:
         """Set ``b[indices]``, which differ by `steps` from before, and keep `f` consistent."""

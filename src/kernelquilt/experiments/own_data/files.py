@@ -225,7 +225,8 @@ def _as_classes(path: Path, labels: Array) -> Array:
                 f"the labels of {path.name!r} are numbers such as {labels[0]:g}, not classes; "
                 "cut them into classes, say --task regression, or name another label="
             )
-        labels = labels.astype(np.int64)
+        # as text, what no integer can hold stays apart
+        labels = labels.astype(np.int64 if np.abs(labels).max() < 2.0**63 else str)
     elif labels.dtype.kind not in "iu":
         labels = labels.astype(str)
     if len(np.unique(labels)) < 2:

@@ -8,7 +8,6 @@ be killed at any time.
 
 import os
 import random
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,8 +23,8 @@ from kernelquilt.experiments.running.evaluate import finished_row, predict
 from kernelquilt.experiments.running.store import Row, Store
 from kernelquilt.experiments.study.completion_splits import make_completion_split, read_archive
 from kernelquilt.experiments.study.protocol import Cell, DataSet, ProtocolError, Study
-from kernelquilt.experiments.study.sources import DataMissingError, Load, Source
-from kernelquilt.experiments.study.splits import Split, make_split
+from kernelquilt.experiments.study.sources import DataMissingError, Load
+from kernelquilt.experiments.study.splits import make_split
 
 BACKENDS = ("loky", "threading", "dask")
 
@@ -38,15 +37,7 @@ class Task(NamedTuple):
     run: Callable[[Cell, Any], Row]  # one of these cells
 
 
-def _split_with_kernels(cell: Cell, source: Source) -> Split:
-    split = make_split(cell, source)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of views that no training sample has
-        split.stacks  # noqa: B018 - made now, so that no cell is timed with it
-    return split
-
-
-_PREDICTION = Task(lambda dataset, load: load(dataset), _split_with_kernels, predict)
+_PREDICTION = Task(lambda dataset, load: load(dataset), make_split, predict)
 TASKS = {
     "classification": _PREDICTION,
     "regression": _PREDICTION,

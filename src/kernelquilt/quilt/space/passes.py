@@ -18,7 +18,8 @@ from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input, sample_blocks
 from kernelquilt.quilt.ridge import Sums
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.transfer import Transfer
+from kernelquilt.quilt.space.regressions import rooted
+from kernelquilt.quilt.space.transfer import PairSums, Transfer
 from kernelquilt.quilt.space.views import MOST_SAMPLES, ViewFeatures
 
 Names = tuple[str, ...] | None
@@ -140,41 +141,42 @@ def _in_blocks(data: Samples, targets: Targets, n_jobs: int | None, passes: Pass
     return AllSamples(made.beside(targets.Y, targets.weight, targets.copies), names)
 
 
-def _rows(block: Block, names: Names) -> tuple[Samples, Floats, Floats]:
-    """Return the samples of a block that count, their targets and weights."""
+def _rows(block: Block, names: Names) -> tuple[Samples, Floats, Floats, Floats]:
+    """Return the samples of a block that count, their targets, weights and numbers of copies."""
     counted = np.flatnonzero(block.beside[2] > 0)
     block = block if len(counted) == len(block.observed) else block.rows(counted)
+    Y, weight, number = block.beside
     if names is None:
-        return block.views[0], block.beside[0], block.beside[1]
+        return block.views[0], Y, weight, number
     views = dict(zip(names, block.views, strict=True))
-    return MultiView._build(views, block.observed, None), block.beside[0], block.beside[1]
+    return MultiView._build(views, block.observed, None), Y, weight, number
 
 
 def view_sums(block: Block, names: Names, views: ViewFeatures) -> tuple[Any, ...]:
     """Return what ridge regression on each view alone needs, over the samples that have it."""
-    rows, Y, weight = _rows(block, names)
+    rows, Y, weight, _ = _rows(block, names)
     Z, observed = views.of(rows)
     return _flattened(Sums.of(z[o], Y[o], weight[o]) for z, o in zip(Z, observed.T, strict=True))
 
 
 def weighted_sums(block: Block, names: Names, views: ViewFeatures) -> tuple[Any, ...]:
     """Return what ridge regression on all views side by side needs, zero where absent."""
-    rows, Y, weight = _rows(block, names)
+    rows, Y, weight, _ = _rows(block, names)
     return _flattened([Sums.of(np.hstack(views.of(rows)[0]), Y, weight)])
 
 
 def pair_sums(block: Block, names: Names, views: ViewFeatures) -> tuple[Any, ...]:
     """Return what the regressions between pairs of views need, over the samples that have both.
 
-    For each view l and each other view p: the number of samples, ``Z_l'Z_l`` and ``Z_l'Z_p``.
+    For each view l and each other view p: ``Z_l'Z_l`` and ``Z_l'Z_p``.
     """
-    rows, _, _ = _rows(block, names)
+    rows, _, _, number = _rows(block, names)
     Z, observed = views.of(rows)
     sums: list[Any] = []
     for l, p in pairs(len(Z)):
         J = np.flatnonzero(observed[:, l] & observed[:, p])
-        known = Z[l][J]
-        sums += [len(J), known.T @ known, known.T @ Z[p][J]]
+        known = rooted(Z[l][J], number[J])
+        sums += [known.T @ known, known.T @ rooted(Z[p][J], number[J])]
     return tuple(sums)
 
 
@@ -187,7 +189,7 @@ def refinement_sums(
     block: Block, names: Names, views: ViewFeatures, transfer: Transfer, shares: Floats
 ) -> tuple[Any, ...]:
     """Return what the second pass of the transfer needs: ``Q'Q`` and ``Q'Z_p`` for each view p."""
-    rows, _, _ = _rows(block, names)
+    rows, _, _, number = _rows(block, names)
     Z, observed = views.of(rows)
     once = transfer.complete_once(Z, observed)
     sums = []
@@ -195,7 +197,8 @@ def refinement_sums(
         own = np.flatnonzero(observed[:, p])
         known = [np.sqrt(share[l]) * once[l][own] for l in np.flatnonzero(share)]
         Q = np.hstack(known) if known else np.zeros((len(own), 0))
-        sums += [Q.T @ Q, Q.T @ Z[p][own]]
+        Q = rooted(Q, number[own])
+        sums += [Q.T @ Q, Q.T @ rooted(Z[p][own], number[own])]
     return tuple(sums)
 
 
@@ -213,7 +216,7 @@ def quilt_sums(
         The kernels of all views together.
     pattern : Pattern or None
     """
-    rows, Y, weight = _rows(block, names)
+    rows, Y, weight, _ = _rows(block, names)
     Z, observed = views.of(rows)
     sums = [Sums.of(z[o], Y[o], weight[o]) for z, o in zip(Z, observed.T, strict=True)]
     completed, lengths = completion.complete(Z, observed, views.lengths(rows, Z, observed))
@@ -237,11 +240,11 @@ class SumsOfTransfer(NamedTuple):
     everyone: AllSamples
     views_of: ViewFeatures
 
-    def pairs(self) -> dict[tuple[int, int], tuple[int, Floats, Floats]]:
+    def pairs(self) -> PairSums:
         """Sum over the samples that have two views."""
         arrays = self.everyone.sum(pair_sums, self.views_of, name="pairs of views")
         keys = pairs(len(self.views_of.maps))
-        return {key: arrays[3 * k : 3 * k + 3] for k, key in enumerate(keys)}
+        return {key: (arrays[2 * k], arrays[2 * k + 1]) for k, key in enumerate(keys)}
 
     def views(self, transfer: Transfer, shares: Floats) -> list[tuple[Floats, Floats]]:
         """Sum over the samples that have a view."""

@@ -1,4 +1,11 @@
-"""Ridge regressions between features, and what they leave when a sample is left out."""
+r"""Ridge regressions between features, and what they leave when a sample is left out.
+
+A sample that counts as w copies is one whose features are multiplied by :math:`\sqrt w`, and so are
+its residuals. With h its leverage then, the residual without the share :math:`\theta` of its copies
+is that with all of them over :math:`1 - \theta h`, as in :mod:`kernelquilt.quilt.ridge`.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
@@ -15,11 +22,57 @@ def squared_lengths(z: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", z, z))
 
 
-def solve_by_samples(kernel: Floats, wanted: Floats, eps: float) -> tuple[Floats, Floats]:
+class Copies(NamedTuple):
+    """As how many copies samples count, and which share of them is left out at a time.
+
+    Attributes
+    ----------
+    number, held_out : ndarrays of shape (n,)
+    """
+
+    number: Floats
+    held_out: Floats
+
+    @classmethod
+    def one_each(cls, n: int) -> "Copies":
+        """Return one copy of each of n samples."""
+        return cls(np.ones(n), np.ones(n))
+
+    @property
+    def total(self) -> float:
+        """How many may be left out."""
+        return float(np.round(1.0 / self.held_out).sum())
+
+    def part(self, rows: Any) -> "Copies":
+        """Return those of some samples."""
+        return Copies(self.number[rows], self.held_out[rows])
+
+    def rooted(self, rows: Floats) -> Floats:
+        """Return rows (n, k) times the roots of the numbers."""
+        return rooted(rows, self.number)
+
+    def rooted_kernel(self, kernel: Floats) -> Floats:
+        """Return the kernel (n, n) of rows times the roots."""
+        return self.rooted(self.rooted(kernel).T).T
+
+
+def rooted(rows: Floats, weight: Floats) -> Floats:
+    """Return rows (n, k) times the roots of weights (n,), the same rows if all weights are one."""
+    return rows if (weight == 1.0).all() else np.sqrt(weight)[:, None] * rows
+
+
+def solve_by_samples(
+    kernel: Floats, wanted: Floats, eps: float, held_out: Floats
+) -> tuple[Floats, Floats]:
     """Return coefficients (n, k) of ridge regression, and its residuals when left out, (n, k)."""
     kernel[np.diag_indices(len(kernel))] += eps
     coef, diagonal = _solved(kernel, wanted)
-    return coef, coef / diagonal[:, None]
+    return coef, coef / _free(diagonal, eps, held_out)[:, None]
+
+
+def _free(diagonal: Floats, eps: float, held_out: Floats) -> Floats:
+    """Return ``(1 - held_out h) / eps``, from the diagonal of the inverse, ``(1 - h) / eps``."""
+    return (1.0 - held_out) / eps + held_out * diagonal
 
 
 def _solved(A: Floats, B: Floats) -> tuple[Floats, Floats]:
@@ -34,7 +87,11 @@ def _solved(A: Floats, B: Floats) -> tuple[Floats, Floats]:
 
 
 def solve_by_features(
-    known: Floats, wanted: Floats, eps: float, sums: tuple[Floats, Floats] | None = None
+    known: Floats,
+    wanted: Floats,
+    eps: float,
+    held_out: Floats,
+    sums: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the map (D, k), and residuals when left out; `sums` if these are not all samples."""
     gram, cross = (known.T @ known, known.T @ wanted) if sums is None else sums
@@ -43,25 +100,25 @@ def solve_by_features(
     factor = cholesky(factor, lower=True, overwrite_a=True, check_finite=False)
     W = cho_solve((factor, True), cross, check_finite=False)
     rows = solve_triangular(factor, known.T, lower=True, check_finite=False)
-    free = 1.0 - np.einsum("ji,ji->i", rows, rows)
+    free = 1.0 - held_out * np.einsum("ji,ji->i", rows, rows)
     return W, (wanted - known @ W) / np.maximum(free, 1e-12)[:, None]
 
 
-def refine_by_samples(Q: Floats, known: Floats) -> Floats:
+def refine_by_samples(Q: Floats, known: Floats, held_out: Floats) -> Floats:
     """Return the coefficients (n, D_p) of the ridge with the least error."""
     diagonal = Q.diagonal().copy()
     best, coef = np.inf, known
     for eps in RIDGES:
         np.fill_diagonal(Q, diagonal + eps)
         found, inverse = _solved(Q, known)
-        error = float((squared_lengths(found) / inverse**2).sum())
+        error = float((squared_lengths(found) / _free(inverse, eps, held_out) ** 2).sum())
         if error < best:
             best, coef = error, found
     return coef
 
 
 def refine_by_features(
-    Q: Floats, known: Floats, sums: tuple[Floats, Floats] | None = None
+    Q: Floats, known: Floats, held_out: Floats, sums: tuple[Floats, Floats] | None = None
 ) -> Floats:
     """Return B of the ridge with the least error; `sums` if these are not all samples."""
     gram, cross = (Q.T @ Q, Q.T @ known) if sums is None else sums
@@ -71,7 +128,7 @@ def refine_by_features(
     squared = np.square(rows)
     best, chosen = np.inf, RIDGES[-1]
     for eps in RIDGES:
-        free = 1.0 - squared @ (1.0 / (s + eps))
+        free = 1.0 - held_out * (squared @ (1.0 / (s + eps)))
         residual = known - rows @ (inside / (s + eps)[:, None])
         error = float((squared_lengths(residual) / np.maximum(free, 1e-12) ** 2).sum())
         if error < best:

@@ -17,8 +17,9 @@ A second pass regresses on all other views at once, completed by the first: on t
 .. math:: z_p(t) = B_p' q(t), \qquad B_p = (Q'Q + \epsilon_p I)^{-1} Q' Z_p,               (2)
 
 :math:`\epsilon_p` from {.01, .03, .1, .3, 1} by leave-one-out error. Both are solved by the samples
-if there are fewer of them than features. This is what `kernelquilt.completion.TransferFill` does to
-kernels, if all samples are landmarks.
+if there are fewer of them than features. All sums and means count copies of samples
+(:mod:`kernelquilt.quilt.space.regressions`). With one copy of each, this is what
+`kernelquilt.completion.TransferFill` does to kernels, if all samples are landmarks.
 
 =========================  =================================
 symbol                     name here
@@ -41,6 +42,7 @@ from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.kernels.centring import mean_diagonal
 from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples, Features, PairMap, rounded_map
 from kernelquilt.quilt.space.regressions import (
+    Copies,
     refine_by_features,
     refine_by_samples,
     solve_by_features,
@@ -173,6 +175,7 @@ def solve_transfer(
     Z: Features,
     observed: Bools,
     *,
+    copies: Copies | None = None,
     kernels: Floats | None = None,
     sums: "TransferSums | None" = None,
     n_jobs: int | None = None,
@@ -183,6 +186,8 @@ def solve_transfer(
     ----------
     Z : Features of n samples
     observed : ndarray of bool of shape (n, M)
+    copies : Copies of n samples, optional
+        One of each by default.
     kernels : ndarray of shape (M, n, n), optional
         Products ``Z_p Z_p'``, if there are more features than samples; they are completed, too.
     sums : TransferSums, optional
@@ -197,11 +202,16 @@ def solve_transfer(
     """
     M = len(Z)
     run = Parallel(n_jobs, prefer="threads")
-    sizes = np.array([_size(z, present) for z, present in zip(Z, observed.T, strict=True)])
-    means = [z[present].mean(axis=0) for z, present in zip(Z, observed.T, strict=True)]
+    copies = Copies.one_each(len(observed)) if copies is None else copies
+    having = [
+        (z[present], copies.number[present]) for z, present in zip(Z, observed.T, strict=True)
+    ]
+    sizes = np.array([mean_diagonal(squared_lengths(z), number) for z, number in having])
+    means = [np.average(z, axis=0, weights=number) for z, number in having]
     pairs = None if sums is None else sums.pairs()
     found = run(
-        delayed(_from_view)(Z, observed, l, EPS * sizes[l], kernels, pairs) for l in range(M)
+        delayed(_from_view)(Z, observed, copies, l, EPS * sizes[l], kernels, pairs)
+        for l in range(M)
     )
     scores = np.full((M, M), np.nan)
     first: list[dict[int, PairMap]] = [{} for _ in range(M)]
@@ -214,12 +224,15 @@ def solve_transfer(
     _update(kernels, once, observed)
     lengths = np.array([squared_lengths(z) for z in once])
     shares = np.array(
-        [_shares(w, sizes, lengths[:, o]) for w, o in zip(weights, observed.T, strict=True)]
+        [
+            _shares(w, sizes, lengths[:, o], copies.number[o])
+            for w, o in zip(weights, observed.T, strict=True)
+        ]
     )
     transfer = Transfer(weights, scores, means, first, [None] * M)
     views = [None] * M if sums is None else sums.views(transfer, shares)
     refined = run(
-        delayed(_refined)(once, Z[p], present, shares[p], kernels, views[p])
+        delayed(_refined)(once, Z[p], present, copies, shares[p], kernels, views[p])
         for p, present in enumerate(observed.T)
     )
     completed = [
@@ -230,11 +243,14 @@ def solve_transfer(
     return replace(transfer, second=[made for made, _ in refined]), completed
 
 
+PairSums = dict[tuple[int, int], tuple[Floats, Floats]]
+
+
 class TransferSums(Protocol):
     """Sums over all samples that the transfer is learned from."""
 
-    def pairs(self) -> dict[tuple[int, int], tuple[int, Floats, Floats]]:
-        """Return by view l and p the number of samples J, ``Z_l'Z_l`` and ``Z_l'Z_p``."""
+    def pairs(self) -> "PairSums":
+        """Return ``Z_l'Z_l`` and ``Z_l'Z_p`` over the samples J, by view l and p."""
 
     def views(self, transfer: Transfer, shares: Floats) -> list[tuple[Floats, Floats]]:
         """Return ``Q'Q`` and ``Q'Z_p`` of (2) for each view p, after (1) as in `transfer`."""
@@ -250,39 +266,43 @@ def _update(kernels: Floats | None, Z: Features, observed: Bools) -> None:
             kernel[:, absent] = rows.T
 
 
-def _size(z: Floats, present: Bools) -> float:
-    return mean_diagonal(squared_lengths(z[present]))
-
-
-def _shares(weights: Floats, sizes: Floats, lengths: Floats) -> Floats:
+def _shares(weights: Floats, sizes: Floats, lengths: Floats, number: Floats) -> Floats:
     """Return a_l of (2), from squared lengths (M, n_p) of the samples that have the view."""
     if not weights.any():
         return np.zeros(len(weights))
     shares = weights / weights.sum() / sizes
-    return np.asarray(shares / mean_diagonal(shares @ lengths))
+    return np.asarray(shares / mean_diagonal(shares @ lengths, number))
 
 
 def _from_view(
     Z: Features,
     observed: Bools,
+    copies: Copies,
     l: int,
     eps: float,
     kernels: Floats | None,
-    pairs: dict[tuple[int, int], tuple[int, Floats, Floats]] | None,
+    pairs: PairSums | None,
 ) -> list[_Found]:
     """Regress all other views on view l."""
     found = []
-    for targets, J in _groups(observed, l, apart=pairs is not None):
-        if len(J) < LEAST_SHARED:
+    # a kernel that is zero has no features: nothing is predicted from it, nor needs to be of it
+    others = [p for p, z in enumerate(Z) if p != l and z.shape[1] and Z[l].shape[1]]
+    for targets, J in _groups(observed, l, others, apart=pairs is not None):
+        counted = copies.part(J)
+        if counted.total < LEAST_SHARED:
             continue
         wanted = Z[targets[0]][J] if len(targets) == 1 else np.hstack([Z[p][J] for p in targets])
+        wanted = counted.rooted(wanted)
         by_samples = pairs is None and len(J) <= Z[l].shape[1]
         if by_samples:
             kernel = Z[l] @ Z[l].T if kernels is None else kernels[l]
-            W, left_out = solve_by_samples(kernel[J][:, J], wanted, eps)
+            among = counted.rooted_kernel(kernel[J][:, J])
+            W, left_out = solve_by_samples(among, wanted, eps, counted.held_out)
+            W = counted.rooted(W)
         else:
-            sums = None if pairs is None else pairs[l, targets[0]][1:]
-            W, left_out = solve_by_features(Z[l][J], wanted, eps, sums)
+            sums = None if pairs is None else pairs[l, targets[0]]
+            known = counted.rooted(Z[l][J])
+            W, left_out = solve_by_features(known, wanted, eps, counted.held_out, sums)
         for p, columns in _columns(Z, targets):
             total = float(np.square(wanted[:, columns]).sum())
             error = float(np.square(left_out[:, columns]).sum())
@@ -299,10 +319,11 @@ def _from_view(
     return found
 
 
-def _groups(observed: Bools, l: int, *, apart: bool) -> Iterator[tuple[list[int], Indices]]:
+def _groups(
+    observed: Bools, l: int, others: list[int], *, apart: bool
+) -> Iterator[tuple[list[int], Indices]]:
     """Yield other views and the samples that have them and l; those of the same samples at once."""
     shared = observed & observed[:, [l]]
-    others = [p for p in range(observed.shape[1]) if p != l]
     if apart:
         yield from (([p], np.flatnonzero(shared[:, p])) for p in others)
         return
@@ -347,6 +368,7 @@ def _refined(
     once: Features,
     z: Floats,
     present: Bools,
+    copies: Copies,
     shares: Floats,
     kernels: Floats | None,
     sums: tuple[Floats, Floats] | None,
@@ -356,12 +378,15 @@ def _refined(
         return None, np.empty((0, z.shape[1]))
     views = np.flatnonzero(shares).tolist()
     own, absent = np.flatnonzero(present), np.flatnonzero(~present)
+    counted = copies.part(own)
+    known = counted.rooted(z[own])
     if kernels is not None and len(own) <= sum(once[l].shape[1] for l in views):
         Q = np.tensordot(shares, kernels, axes=1)[:, own]
-        coef = refine_by_samples(Q[own], z[own])
+        coef = refine_by_samples(counted.rooted_kernel(Q[own]), known, counted.held_out)
+        coef = counted.rooted(coef)
         made = BySamples(once, own, {l: float(shares[l]) for l in views}, coef)
         return made, Q[absent] @ coef
     Q = np.hstack([np.sqrt(shares[l]) * once[l] for l in views])
-    B = refine_by_features(Q[own], z[own], sums)
+    B = refine_by_features(counted.rooted(Q[own]), known, counted.held_out, sums)
     maps = {l: np.sqrt(shares[l]) * B[columns] for l, columns in _columns(once, views)}
     return ByFeatures(maps), Q[absent] @ B

@@ -68,7 +68,7 @@ class ViewFeatures:
         made, m = self.maps[j], int(self.kernels[j])
         z = np.zeros((len(rows), len(made.mean)))
         having = np.flatnonzero(present)
-        if len(having):
+        if len(having) and len(made.columns):
             part = self.input.narrowed(rows, m)
             part = part if len(having) == len(rows) else part[having]
             z[having] = made.of(self.input.between(part, m, made.columns))
