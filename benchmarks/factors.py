@@ -21,8 +21,8 @@ from sklearn.svm import LinearSVC
 
 import kernelquilt as kq
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.svm.factor_dual import FactorDual, best_bias
-from kernelquilt.core.svm.smo import signed_bounds
+from kernelquilt.core.svm.box import best_bias, signed_bounds
+from kernelquilt.core.svm.factor_dual import FactorDual
 
 VIEWS, RANK, HIDDEN, COLUMNS = 5, 200, 6, 20
 

@@ -87,7 +87,7 @@ class FactorInput(KernelInput):
 
     def observed_of(self, rows: Any) -> Bools:
         """Return which kernels samples have, (n_rows, M)."""
-        return self.factors(rows).observed
+        return rows.observed if self.map is None else self.map._observed_of(rows)
 
     def parts(self, rows: Any, entries_per_row: int) -> list[Any]:
         """Cut samples into parts whose factors take a moderate amount of memory."""

@@ -223,8 +223,7 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         check_is_fitted(self, "maps_")
         with single_threaded_blas():
             data = self.input_.rows(self, X)
-            trained = np.array([len(rows) > 0 for rows in self.landmarks_])
-            observed = np.asarray(self.input_.observed_of(data) & trained)
+            observed = self._observed_of(data)
             if self.factors:
                 return self._factors(data, observed)
             blocks = {}
@@ -236,6 +235,11 @@ class EmpiricalKernelMap(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         if self.concatenate:
             return np.hstack(list(blocks.values()))
         return MultiView._build(blocks, observed, getattr(data, "index", None))
+
+    def _observed_of(self, data: Samples) -> Bools:
+        """Return which of the kernels that have landmarks samples have, (n_rows, M)."""
+        trained = np.array([len(rows) > 0 for rows in self.landmarks_])
+        return np.asarray(self.input_.observed_of(data) & trained)
 
     def _factors(self, data: Samples, observed: Bools) -> LowRankStack:
         ranks = [each.shape[1] for each in self.maps_]

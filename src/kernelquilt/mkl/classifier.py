@@ -18,25 +18,18 @@ from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
-from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.labels import check_labels, classes_of
-from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.validation import check_alignment
-from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.factor_input import FactorInput, coefficients
-from kernelquilt.kernels.inputs import (
-    KernelInput,
-    Samples,
-    check_gram_memory,
-    check_samples,
-    fit_input,
-    input_tags,
-)
+from kernelquilt.kernels.factor_input import FactorInput
+from kernelquilt.kernels.inputs import KernelInput, Samples, check_samples, input_tags
 from kernelquilt.mkl.fitting import (
     check_penalties,
+    forget_factors,
+    hold_samples,
     moderate,
     solve_cap,
     solver_options,
+    store_coefficients,
     store_solutions,
     warn_if_indefinite,
     weighted_scores,
@@ -126,12 +119,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _fit_input(self, data: Samples, weight: Floats) -> KernelInput:
         """Return what the classifier is to hold of the training samples."""
-        if isinstance(data, LowRankStack) or (
-            self.n_landmarks is not None and isinstance(data, MultiView)
-        ):
-            return FactorInput(self, data)
-        check_gram_memory(self, data, self._arrays_beside)
-        return fit_input(self, data, weight)
+        return hold_samples(self, data, weight, self._arrays_beside)
 
     def _training_gram(self, held: KernelInput, data: Samples) -> tuple[Numbers, Bools]:
         """Return the kernels (M, n, n) that the solver needs, and the mask (n, M)."""
@@ -148,8 +136,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _take(self, data: Prepared) -> None:
         """Keep what prediction needs of the training data."""
-        for name in ("coef_", "explained_trace_"):
-            self.__dict__.pop(name, None)
+        forget_factors(self)
         data.input.describe(self)
         self.classes_ = data.labels.classes
         self._active_classes = active_classes(data.labels)
@@ -183,10 +170,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         )
         learned = [weights for weights, _ in fits]
         self._store([final for _, final in fits])
-        if isinstance(data.K, Factors):
-            # functions of the kernels' own are not weighted
-            weights = None if self.dual_coef_.ndim == 3 else np.atleast_2d(self.weights_)
-            self.coef_ = coefficients(data.K, self.dual_coef_, weights)
+        store_coefficients(self, data.K)
         self.converged_ = all(solution.converged for stages in fits for solution in stages)
         warn_if_indefinite(self, learned)
         # the last SVM is another one where the weights were learned with another penalty

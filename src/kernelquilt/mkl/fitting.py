@@ -12,10 +12,42 @@ from kernelquilt.core.solution import TINY, Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.inner import diagonals
 from kernelquilt.data.labels import without_negligible
-from kernelquilt.kernels.factor_input import FactorInput
+from kernelquilt.data.low_rank import LowRankStack
+from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.factor_input import FactorInput, coefficients
+from kernelquilt.kernels.inputs import KernelInput, Samples, check_gram_memory, fit_input
 
 LARGEST_PENALTY = 1e140  # for kernels of size 1; its square must not overflow
 LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
+
+
+def hold_samples(
+    model: Any, data: Samples, weight: Floats, arrays_beside: Callable[[int], float]
+) -> KernelInput:
+    """Return what a model is to hold of its training samples: factors of kernels, or kernels.
+
+    `arrays_beside` is how many (n, n) arrays a fit holds at a time beside so many kernels.
+    """
+    if isinstance(data, LowRankStack) or (
+        model.n_landmarks is not None and isinstance(data, MultiView)
+    ):
+        return FactorInput(model, data)
+    check_gram_memory(model, data, arrays_beside)
+    return fit_input(model, data, weight)
+
+
+def forget_factors(model: Any) -> None:
+    """Remove what an earlier fit on factors has left."""
+    for name in ("coef_", "explained_trace_"):
+        model.__dict__.pop(name, None)
+
+
+def store_coefficients(model: Any, K: Any) -> None:
+    """Keep the functions of a model in the columns of the factors, if there are factors."""
+    if isinstance(K, Factors):
+        # functions of the kernels' own are not weighted
+        weights = None if model.dual_coef_.ndim == 3 else np.atleast_2d(model.weights_)
+        model.coef_ = coefficients(K, model.dual_coef_, weights)
 
 
 def solver_options(model: Any, start: Start, number: int = 0, n_problems: int = 1) -> Options:

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from kernelquilt.core.svm import factor_dual
+from kernelquilt.core.svm.box import signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factor_svm import FactorSVM
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.smo import signed_bounds
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from problems import conic_svm, random_problem
+from kernelquilt.core.svm.weighted_svr import FactorSVR, WeightedSVR
+from problems import conic_regression, conic_svm, random_problem
 
 
 def as_factors(factors, observed, dtype=np.float64):
@@ -87,6 +88,62 @@ def test_second_derivatives(seed):
     K = np.array([F @ F.T for F in factors])
     one = WeightedSVM(K, y, t, U)
     other = FactorSVM(as_factors(factors, observed), y, t, U)
+    expected = one.hessian(one.solve(weights, None, 1e-8))
+    found = other.hessian(other.solve(weights, None, 1e-8))
+    np.testing.assert_allclose(found, expected, atol=1e-5 * max(np.abs(expected).max(), 1e-9))
+
+
+def regression_of(seed):
+    """Return factors, mask, targets of some size, penalties, a tube or none, and weights."""
+    factors, observed, _, _, C, weights = problem_of(seed)
+    rng = np.random.default_rng(100 + seed)
+    y = 10.0 ** rng.uniform(-1, 1) * rng.standard_normal(len(C))
+    tube = rng.choice([0.0, 0.1, 0.5, 2.0]) * y.std() * rng.uniform(0.5, 1.0, len(C))
+    return factors, observed, y, C, tube, weights
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_regression_has_gap_and_value_of_grams(seed):
+    factors, observed, y, C, tube, weights = regression_of(seed)
+    K = np.array([F @ F.T for F in factors])
+    gram = WeightedSVR(K, y, C, tube).solve(weights, None, 1e-8)
+    svr = FactorSVR(as_factors(factors, observed), y, C, tube)
+    point = svr.solve(weights, None, 1e-8)
+    scale = max(gram.primal, 1e-12 * C @ np.abs(y))
+    assert abs(point.b.sum()) <= 1e-12 * max(np.abs(point.b).sum(), 1.0)
+    assert (np.abs(point.b[0]) <= C * (1 + 1e-12)).all()
+    assert -1e-12 * scale <= point.primal - point.dual <= 1e-9 * scale
+    np.testing.assert_allclose(point.dual, gram.dual, atol=1e-8 * scale)
+    b, off = point.b[0], y - weights @ (K @ point.b[0]) - point.intercept[0]
+    loss = C @ np.maximum(np.abs(off) - tube, 0.0)
+    np.testing.assert_allclose(0.5 * weights @ (K @ b @ b) + loss, point.primal, atol=1e-8 * scale)
+    # from there to other bounds and another tube
+    again = FactorSVR(as_factors(factors, observed), y, 0.3 * C, 0.5 * tube)
+    moved, alone = (again.solve(weights, start, 1e-8) for start in (point.b, None))
+    np.testing.assert_allclose(moved.dual, alone.dual, atol=1e-8 * scale)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_stages_of_regression_for_many_samples_on_few(seed, dtype, by_stages):
+    factors, observed, y, C, tube, weights = regression_of(seed)
+    expected = conic_regression(factors, y, C, tube, weights)
+    tol = 1e-4 if dtype == np.float64 else 1e-3
+    state = FactorDual(
+        as_factors(factors, observed, dtype), weights, y, -C, C.copy(), np.zeros(len(y)), tube
+    )
+    state.solve(tol)
+    assert state.relative_gap <= tol
+    np.testing.assert_allclose(state.dual, expected, rtol=2 * tol, atol=1e-9 * C @ np.abs(y))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_second_derivatives_of_regression(seed):
+    factors, observed, y, C, tube, weights = regression_of(2 * seed)
+    if (weights == 0).any():
+        weights = np.full(len(weights), 1 / len(weights))
+    one = WeightedSVR(np.array([F @ F.T for F in factors]), y, C, tube)
+    other = FactorSVR(as_factors(factors, observed), y, C, tube)
     expected = one.hessian(one.solve(weights, None, 1e-8))
     found = other.hessian(other.solve(weights, None, 1e-8))
     np.testing.assert_allclose(found, expected, atol=1e-5 * max(np.abs(expected).max(), 1e-9))

@@ -14,7 +14,7 @@ from kernelquilt.core.svm.box import kkt_interval
 from kernelquilt.core.svm.weighted_svr import WeightedSVR
 from kernelquilt.core.weights.sets import NormBall, Polytope, Simplex
 from kernelquilt.mkl import solve_mkl_regression
-from problems import random_problem
+from problems import conic_regression, regression_problem
 
 REGRESSORS = [
     kq.SimpleMKLRegressor,
@@ -24,41 +24,6 @@ REGRESSORS = [
     kq.mkl.ConvexAbsentMKLRegressor,
 ]
 every_regressor = pytest.mark.parametrize("regressor", REGRESSORS)
-
-
-def regression_problem(seed):
-    """Return kernels of any rank with absent rows, factors, mask, targets, penalties, epsilon."""
-    rng = np.random.default_rng(seed)
-    K, factors, observed, _, _, C = random_problem(rng)
-    observed = observed | ~observed.any(axis=1, keepdims=True)
-    factors = [F * observed[:, [p]] for p, F in enumerate(factors)]
-    K = np.array([F @ F.T for F in factors])
-    y = 10.0 ** rng.uniform(-1, 1) * rng.standard_normal(len(C)) + rng.uniform(-50, 50)
-    return K, factors, observed, y, C, rng.choice([0.0, 0.1, 0.5]) * y.std()
-
-
-def conic_optimum(factors, y, C, epsilon, weights=None, p=None, A=None):
-    """Return the optimum in explicit features, over given weights or a set of them."""
-    import cvxpy as cp
-
-    # in units of the targets the solver sees a problem of moderate size
-    unit = y.std()
-    y, C, epsilon = (y - y.mean()) / unit, C / unit, epsilon / unit
-    w = [cp.Variable(F.shape[1]) for F in factors]
-    residual = y - sum(F @ v for F, v in zip(factors, w, strict=True)) - cp.Variable()
-    loss = cp.sum(cp.multiply(C, cp.pos(cp.abs(residual) - epsilon)))
-    if weights is not None:
-        size = sum(cp.sum_squares(v) / d for v, d in zip(w, weights, strict=True) if d > 0)
-        held = [v == 0 for v, d in zip(w, weights, strict=True) if d == 0]
-        problem = cp.Problem(cp.Minimize(0.5 * size + loss), held)
-    else:
-        g = cp.Variable(len(factors), nonneg=True)
-        size = sum(cp.quad_over_lin(v, g[m]) for m, v in enumerate(w))
-        inside = A @ g <= 1 if A is not None else cp.pnorm(g, p) <= 1
-        problem = cp.Problem(cp.Minimize(0.5 * size + loss), [inside])
-    return unit**2 * problem.solve(
-        solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10, max_iter=500
-    )
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -77,7 +42,7 @@ def test_optima_are_those_of_a_conic_solver(seed):
         cases["convex absent"] = (Polytope(patterns), {"A": np.unique(patterns, axis=0)})
     for name, (weight_set, reference) in cases.items():
         found = solve_mkl_regression(K, y, weight_set, C=C, epsilon=epsilon, tol=1e-5)
-        optimum = conic_optimum(factors, y, C, epsilon, **reference)
+        optimum = conic_regression(factors, y, C, epsilon, **reference)
         slack = 2e-6 * abs(optimum) + 1e-9
         assert found.converged, name
         assert found.dual_bound - slack <= optimum <= found.objective + slack, name

@@ -35,6 +35,16 @@ def free_duals(b: Floats, lower: Floats, upper: Floats, tube: Floats | None = No
     return up & down & ((tube == 0.0) | (np.abs(b) > AT_BOUND * (upper - lower)))
 
 
+def face_bounds(
+    b: Floats, lower: Floats, upper: Floats, tube: Floats | None
+) -> tuple[Floats, Floats]:
+    """Return bounds within which no dual passes its kink."""
+    if tube is None:
+        return lower, upper
+    kinked = tube > 0
+    return np.where(kinked & (b >= 0), 0.0, lower), np.where(kinked & (b <= 0), 0.0, upper)
+
+
 def kkt_interval(
     b: Floats, f: Floats, lower: Floats, upper: Floats, tube: Floats | None = None
 ) -> tuple[float, float]:
@@ -93,3 +103,42 @@ def box_gap(
     above, below = f - intercept - width, intercept - f - width
     losses = upper * np.maximum(above, 0.0) - lower * np.maximum(below, 0.0)
     return float(np.sum(losses - np.maximum(b, 0.0) * above - np.maximum(-b, 0.0) * below))
+
+
+def best_bias(
+    f: Floats, lower: Floats, upper: Floats, tube: Floats | None = None
+) -> tuple[float, float]:
+    """Return the bias with the smallest loss, in the middle of where there are many, and the loss.
+
+    The loss is ``sum_i max(upper_i (f_i - bias), lower_i (f_i - bias))``, what is beyond the tube
+    counting.
+    """
+    if tube is not None:  # two samples at its ends, each with a loss on one side
+        f = np.concatenate([f - tube, f + tube])
+        nothing = np.zeros(len(tube))
+        lower, upper = np.concatenate([nothing, lower]), np.concatenate([upper, nothing])
+    used = np.flatnonzero(upper > lower)
+    if len(used) == 0:
+        return 0.0, 0.0
+    order = used[np.argsort(f[used], kind="stable")]
+    ordered = f[order]
+    room = (upper - lower)[order]
+    slope = np.cumsum(room) - float(upper[order].sum())
+    flat = 1e-13 * float(room.sum())
+    first = min(int(np.searchsorted(slope, -flat)), len(order) - 1)
+    last = min(int(np.searchsorted(slope, flat, side="right")), len(order) - 1)
+    bias = 0.5 * float(ordered[first] + ordered[last])
+    off = f - bias
+    return bias, float(np.sum(np.maximum(upper * off, lower * off)))
+
+
+def balanced(b: Floats, lower: Floats, upper: Floats) -> Floats:
+    """Return duals close to b with sum zero, taken from those between their bounds if possible."""
+    total = float(b.sum())
+    room = (b - lower) * (upper - b)
+    room = np.where(room > 0, b - lower if total > 0 else upper - b, 0.0)
+    available = float(room.sum())
+    if abs(total) <= available:
+        b = b - total * room / max(available, 1e-300)
+        return np.clip(b, lower, upper)
+    return feasible_start(b, lower, upper)

@@ -40,15 +40,22 @@ def shuffle(order, count, state):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def soft(x, threshold):  # type: ignore[no-untyped-def]
+    """Return `x` brought towards zero by a threshold."""
+    return max(x - threshold, 0.0) + min(x + threshold, 0.0)
+
+
+@compiled
 def epoch(  # type: ignore[no-untyped-def]
-    Z, observed, starts, kernels, weights, diag, s, lower, upper, order, count, b, u, terms, firm
+    Z, observed, starts, kernels, weights, diag, problem, order, count, b, u, terms, firm
 ):
     """Visit the first `count` samples of `order`, each to its best dual with the others held.
 
-    `terms` are bias, pull and the sum of the duals. Returns how many samples are left at the front
-    of `order`, the largest slope met, the gap that the samples had when they were visited, and the
-    sum of the duals.
+    `problem` is linear term, bounds and tube, `terms` are bias, pull and the sum of the duals.
+    Returns how many samples are left at the front of `order`, the largest slope met, the gap that
+    the samples had when they were visited, and the sum of the duals.
     """
+    s, lower, upper, tube = problem
     bias, pull, total = terms
     left = 0
     largest = 0.0
@@ -64,17 +71,22 @@ def epoch(  # type: ignore[no-untyped-def]
             if observed[i, p]:
                 part = slice(starts[p], starts[p + 1])
                 score += inner_product(row[part], u[part], zero)
-        slope = s[i] - score - bias - pull * total
-        if (b[i] >= upper[i] and slope > firm) or (b[i] <= lower[i] and slope < -firm):
+        off = s[i] - score - bias - pull * total
+        above, below = off - tube[i], off + tube[i]
+        rise = above if b[i] >= 0.0 else below
+        fall = above if b[i] > 0.0 else below
+        if (b[i] >= upper[i] or rise < -firm) and (b[i] <= lower[i] or fall > firm):
             continue
         order[left], order[position] = i, order[left]
         left += 1
-        gap += ((upper[i] if slope > 0.0 else lower[i]) - b[i]) * slope
-        new = min(max(b[i] + slope / (diag[i] + pull), lower[i]), upper[i])
+        gap += upper[i] * max(above, 0.0) + lower[i] * min(below, 0.0)
+        gap -= b[i] * (above if b[i] > 0.0 else below)
+        new = soft(b[i] + off / (diag[i] + pull), tube[i] / (diag[i] + pull))
+        new = min(max(new, lower[i]), upper[i])
         step = new - b[i]
         if step == 0.0:
             continue
-        largest = max(largest, abs(slope))
+        largest = max(largest, rise, -fall)
         b[i] = new
         total += step
         for a in range(kernels.shape[0]):
@@ -88,18 +100,20 @@ def epoch(  # type: ignore[no-untyped-def]
 
 @compiled
 def descend(  # type: ignore[no-untyped-def]
-    Z, observed, starts, kernels, weights, diag, s, lower, upper, b, u, bias, pull, goal
+    Z, observed, starts, kernels, weights, diag, problem, b, u, bias, pull, goal
 ):
     """Run coordinate descent until its relative gap seems to be `goal`, or it gets too slow.
 
-    Maximises ``s'b - b'Kb / 2`` over the box with ``sum(b) = 0``, in place, where K is the sum of
-    ``weights[p] Z_p Z_p'`` over `kernels`, and ``u[k] = weights[p] (Z'b)[k]``. The sum is brought
-    to zero by the method of multipliers: `bias` is the multiplier and `pull` the penalty. Samples
-    that are held firmly at a bound are left out, so that the gap is to be checked afterwards.
+    Maximises ``s'b - tube'|b| - b'Kb / 2`` over the box with ``sum(b) = 0``, in place, where K is
+    the sum of ``weights[p] Z_p Z_p'`` over `kernels`, and ``u[k] = weights[p] (Z'b)[k]``. The sum
+    is brought to zero by the method of multipliers: `bias` is the multiplier and `pull` the
+    penalty. Samples that are held firmly at a bound or a kink are left out, so that the gap is to
+    be checked afterwards. `problem` is s, the lower and the upper bounds, and the tube.
 
     Returns the bias, the visits to samples in units of all of them, and whether it got too slow.
     """
     n = b.shape[0]
+    s, tube = problem[0], problem[3]
     order = np.arange(n)
     count = n
     state = np.uint64(88172645463325252)
@@ -113,7 +127,7 @@ def descend(  # type: ignore[no-untyped-def]
         state = shuffle(order, count, state)
         visits += count
         count, largest, gap, total = epoch(
-            Z, observed, starts, kernels, weights, diag, s, lower, upper, order, count, b, u,
+            Z, observed, starts, kernels, weights, diag, problem, order, count, b, u,
             (bias, pull, total), firm,
         )  # fmt: skip
         firm = largest
@@ -124,7 +138,7 @@ def descend(  # type: ignore[no-untyped-def]
             part = u[starts[p] : starts[p + 1]]
             value -= 0.5 * inner_product(part, part, 0.0) / weights[p]
         for i in range(n):
-            value += s[i] * b[i]
+            value += s[i] * b[i] - tube[i] * abs(b[i])
         if gap <= goal * (value + gap):
             break
         if visits >= next_look:
@@ -137,10 +151,11 @@ def descend(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def balanced_duals(f, centre, slopes, lower, upper, bias, b):  # type: ignore[no-untyped-def]
-    """Set ``b = clip(centre + slopes (f - bias))`` with the bias that makes its sum vanish.
+def balanced_duals(f, centre, slopes, lower, upper, tube, bias, b):  # type: ignore[no-untyped-def]
+    """Set ``b = clip(soft(centre + slopes (f - bias)))`` with the bias that makes its sum vanish.
 
-    Returns this bias, found by Newton's method on the sum, which falls with it, between bounds.
+    The threshold is ``slopes tube``. Returns this bias, found by Newton's method on the sum, which
+    falls with it, between bounds.
     """
     n = f.shape[0]
     low, high = -np.inf, np.inf
@@ -150,12 +165,12 @@ def balanced_duals(f, centre, slopes, lower, upper, bias, b):  # type: ignore[no
         steepness = 0.0
         size = 0.0
         for i in range(n):
-            x = centre[i] + slopes[i] * (f[i] - bias)
+            x = soft(centre[i] + slopes[i] * (f[i] - bias), slopes[i] * tube[i])
             if x >= upper[i]:
                 x = upper[i]
             elif x <= lower[i]:
                 x = lower[i]
-            else:
+            elif x != 0.0 or tube[i] == 0.0:
                 steepness += slopes[i]
             b[i] = x
             total += x

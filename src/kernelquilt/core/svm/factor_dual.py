@@ -4,10 +4,10 @@ With ``K = X X'`` for features ``X (n, D)`` the dual of :mod:`kernelquilt.core.s
 
 .. math:: \max_b \; s'b - \tfrac12 \|X'b\|^2, \qquad \sum_i b_i = 0, \quad l_i \le b_i \le u_i,
 
-needs no kernel: a sample costs O(D), and both objectives one product with X. Coordinate descent
-(:mod:`kernelquilt.core.svm.factor_compiled`) gets to a moderate gap in some ten passes, unless the
-bounds are wide. From where it gets slow, the proximal point method goes on: with a centre ``c`` and
-a width ``h``
+less ``sum_i tube_i |b_i|`` in regression, needs no kernel: a sample costs O(D), and both objectives
+one product with X. Coordinate descent (:mod:`kernelquilt.core.svm.factor_compiled`) gets to a
+moderate gap in some ten passes, unless the bounds are wide. From where it gets slow, the proximal
+point method goes on: with a centre ``c`` and a width ``h``
 
 .. math:: \max_b \; s'b - \tfrac12 \|X'b\|^2 - \tfrac{h}{2} \sum_i \frac{(b_i - c_i)^2}{u_i - l_i}
 
@@ -18,7 +18,9 @@ has the smooth dual
 
 which a few steps of Newton's method solve: only samples strictly between their bounds curve it, so
 that a step is a linear system of the size of D or of the number of these samples. Its solution is
-the next centre. The duals end at the optimum to rounding, also where they are not unique.
+the next centre. The duals end at the optimum to rounding, also where they are not unique. A tube
+brings :math:`c_i + (u_i - l_i) f / h` towards zero by ``(u_i - l_i) tube_i / h`` before it is
+clipped; samples that this leaves at zero do not curve the smooth dual.
 """
 
 from collections.abc import Callable
@@ -29,7 +31,16 @@ from scipy.linalg import blas, lapack
 
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.solution import TINY
-from kernelquilt.core.svm.box import feasible_start, kkt_interval, may_move
+from kernelquilt.core.svm.box import (
+    balanced,
+    best_bias,
+    face_bounds,
+    free_duals,
+    kkt_interval,
+    may_move,
+    slopes,
+    tube_cost,
+)
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.smo import EXACT, MAX_ITER, BoxDual
@@ -65,6 +76,8 @@ class FactorDual:
         Linear term and bounds.
     b : ndarray of shape (n,)
         A feasible point.
+    tube : ndarray of shape (n,), optional
+        Half widths of the tubes of a regression.
 
     Attributes
     ----------
@@ -86,6 +99,7 @@ class FactorDual:
     lower: Floats
     upper: Floats
     b: Floats
+    tube: Floats | None = None
     n_steps: int = 0
     n_passes: float = 0.0
     f: Floats = field(init=False)
@@ -98,6 +112,7 @@ class FactorDual:
         self._columns = np.flatnonzero(self._root)
         self._share = len(self._columns) / len(self._root)
         self._diag = self.weights @ self.factors.diag
+        self._tube = np.zeros(len(self.b)) if self.tube is None else self.tube
         self.measure()
 
     @property
@@ -108,16 +123,17 @@ class FactorDual:
     @property
     def violation(self) -> float:
         """The KKT gap, 0 if optimal."""
-        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper)
+        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper, self.tube)
         return max(0.0, f_up - f_down)
 
     def measure(self) -> None:
         """Compute everything that depends on `b`, from scratch."""
         self._w = self._combine(self.b)
         self.f = self.s - self._scores(self._w)
-        self.dual = float(self.s @ self.b) - 0.5 * float(self._w @ self._w)
-        self.bias, loss = best_bias(self.f, self.lower, self.upper)
-        self.gap = loss - float(self.b @ (self.f - self.bias))
+        cost = tube_cost(self.b, self.tube)
+        self.dual = float(self.s @ self.b) - cost - 0.5 * float(self._w @ self._w)
+        self.bias, loss = best_bias(self.f, self.lower, self.upper, self.tube)
+        self.gap = loss + cost - float(self.b @ (self.f - self.bias))
 
     def solve(self, tol: float, *, exact: bool = False) -> None:
         """Go on until the relative gap is at most `tol`, if `exact` as far as rounding lets."""
@@ -138,7 +154,8 @@ class FactorDual:
 
     def _widen(self) -> None:
         """Start from a solution for narrower bounds, which is easy to find, if they are wide."""
-        wide = float(self._diag @ (self.upper - self.lower)) / len(self.b)
+        size = max(float(np.abs(self.s).sum()), TINY)
+        wide = float(self._diag @ (self.upper - self.lower)) / size
         if wide <= WIDE or self.b.any():
             return
         lower, upper, share = self.lower, self.upper, 1.0 / wide
@@ -174,9 +191,7 @@ class FactorDual:
             kernels,
             self.weights,
             self._diag,
-            self.s,
-            self.lower,
-            self.upper,
+            (self.s, self.lower, self.upper, self._tube),
             self.b,
             u,
             self.bias,
@@ -184,7 +199,7 @@ class FactorDual:
             goal,
         )
         self.n_passes += visits * self._share
-        self.b = balanced(self.b, self.lower, self.upper)
+        self.b = balanced(self.b, *face_bounds(self.b, self.lower, self.upper, self.tube))
         self.measure()
         return bool(slow)
 
@@ -200,7 +215,8 @@ class FactorDual:
             K = (X @ X.T)[np.newaxis]
             kernel = CombinedKernel(K, np.ones(1), diagonals(K))
             b = self.b[loose]
-            part = BoxDual(kernel, self.lower[loose], self.upper[loose], b, self.f[loose])
+            tube = None if self.tube is None else self.tube[loose]
+            part = BoxDual(kernel, self.lower[loose], self.upper[loose], b, self.f[loose], tube)
             part.solve(0.1 * self.violation, MAX_ITER)
             self.n_steps += part.n_iter
             self.b = self.b.copy()
@@ -209,15 +225,14 @@ class FactorDual:
 
     def _loose(self) -> Indices:
         """Return the samples between their bounds and as many of those that may leave theirs."""
-        up, down = may_move(self.b, self.lower, self.upper)
-        free = up & down
+        free = free_duals(self.b, self.lower, self.upper, self.tube)
         n_free = int(np.count_nonzero(free))
         if n_free > max(len(self._columns), SMALL):  # they are not independent
             return np.empty(0, dtype=np.intp)
-        off = self.f - self.bias
-        firmness = np.where(up, -off, off)
+        up, down = may_move(self.b, self.lower, self.upper)
+        rise, fall = slopes(self.b, self.f - self.bias, self.lower, self.upper, self.tube)
+        firmness = np.minimum(np.where(up, -rise, np.inf), np.where(down, fall, np.inf))
         firmness[free] = -np.inf
-        firmness[self.upper <= self.lower] = np.inf
         count: int = min(len(free), 2 * n_free + SMALL)
         nearest = np.argpartition(firmness, count - 1)[:count]
         return np.sort(nearest[firmness[nearest] < np.inf])
@@ -241,26 +256,27 @@ class FactorDual:
                 width *= 0.2
             self._descend(tol)
 
-    def _next_centre(self, slopes: Floats) -> None:
+    def _next_centre(self, steepness: Floats) -> None:
         """Set `b` to the maximiser of the proximal problem, nearly, by Newton's method."""
         from kernelquilt.core.svm.factor_compiled import balanced_duals
 
         centre, bias, w, f = self.b, self.bias, self._w, self.f
         b = np.empty(len(centre))
+        box = self.lower, self.upper, self._tube
 
         def slope_at(step: float) -> float:
-            balanced_duals(f - step * ahead, centre, slopes, self.lower, self.upper, bias, b)
+            balanced_duals(f - step * ahead, centre, steepness, *box, bias, b)
             return float((w + step * direction) @ direction) - float(b @ ahead)
 
-        moved = np.divide(1.0, slopes, out=np.zeros(len(slopes)), where=slopes > 0)
+        moved = np.divide(1.0, steepness, out=np.zeros(len(steepness)), where=steepness > 0)
         for _ in range(MAX_NEWTON):
-            bias = balanced_duals(f, centre, slopes, self.lower, self.upper, bias, b)
+            bias = balanced_duals(f, centre, steepness, *box, bias, b)
             gradient = w - self._combine(b)
             way = float(moved @ np.square(b - centre))
             if gradient @ gradient <= INNER_SHARE**2 * way:
                 break
-            inside = np.flatnonzero((b > self.lower) & (b < self.upper))
-            direction = -self._inverse_times(inside, slopes, gradient)
+            inside = (b > self.lower) & (b < self.upper) & ((b != 0.0) | (self._tube == 0.0))
+            direction = -self._inverse_times(np.flatnonzero(inside), steepness, gradient)
             ahead = self._scores(direction)
             self.n_steps += 1
             step = line_search(slope_at, float(gradient @ direction))
@@ -268,13 +284,13 @@ class FactorDual:
             f = f - step * ahead
         self.b = b
 
-    def _inverse_times(self, inside: Indices, slopes: Floats, gradient: Floats) -> Floats:
+    def _inverse_times(self, inside: Indices, steepness: Floats, gradient: Floats) -> Floats:
         """Return the inverse second derivatives, with the bias eliminated, times a vector (D,)."""
         columns = self._columns
         if len(inside) == 0:
             return gradient
         most = HESSIAN_ROWS * len(columns)
-        S = slopes[inside]
+        S = steepness[inside]
         if len(inside) > most:
             chosen = np.random.default_rng(SEED).choice(len(inside), most, replace=False)
             inside, S = inside[chosen], S[chosen] * (len(inside) / most)
@@ -329,35 +345,3 @@ def line_search(slope_at: Callable[[float], float], start: float) -> float:
         else:
             low, below = step, slope
     return step
-
-
-def best_bias(f: Floats, lower: Floats, upper: Floats) -> tuple[float, float]:
-    """Return the bias with the smallest loss, in the middle of where there are many, and the loss.
-
-    The loss is ``sum_i max(upper_i (f_i - bias), lower_i (f_i - bias))``.
-    """
-    used = np.flatnonzero(upper > lower)
-    if len(used) == 0:
-        return 0.0, 0.0
-    order = used[np.argsort(f[used], kind="stable")]
-    ordered = f[order]
-    room = (upper - lower)[order]
-    slope = np.cumsum(room) - float(upper[order].sum())
-    flat = 1e-13 * float(room.sum())
-    first = min(int(np.searchsorted(slope, -flat)), len(order) - 1)
-    last = min(int(np.searchsorted(slope, flat, side="right")), len(order) - 1)
-    bias = 0.5 * float(ordered[first] + ordered[last])
-    off = f - bias
-    return bias, float(np.sum(np.maximum(upper * off, lower * off)))
-
-
-def balanced(b: Floats, lower: Floats, upper: Floats) -> Floats:
-    """Return duals close to b with sum zero, taken from those between their bounds if possible."""
-    total = float(b.sum())
-    room = (b - lower) * (upper - b)
-    room = np.where(room > 0, b - lower if total > 0 else upper - b, 0.0)
-    available = float(room.sum())
-    if abs(total) <= available:
-        b = b - total * room / max(available, 1e-300)
-        return np.clip(b, lower, upper)
-    return feasible_start(b, lower, upper)

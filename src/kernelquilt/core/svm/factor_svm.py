@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelquilt._typing import Floats, Indices, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.box import feasible_start, may_move, signed_bounds
+from kernelquilt.core.svm.box import feasible_start, free_duals, signed_bounds, tube_cost
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import WeightedSVM, response
@@ -37,11 +37,16 @@ class FactorSVM:
         Upper bounds of the duals.
     """
 
+    tube: Floats | None = None
+
     def __init__(self, factors: Factors, y: Floats, t: Floats, U: Floats) -> None:
         y, U = np.atleast_2d(y), np.atleast_2d(U)
+        self._hold(factors, y * t, *signed_bounds(y, U))
+
+    def _hold(self, factors: Factors, s: Floats, lower: Floats, upper: Floats) -> None:
+        """Keep the factors, and the dual problems of shape (L, n)."""
         self.factors = factors
-        self.s = y * t
-        self.lower, self.upper = signed_bounds(y, U)
+        self.s, self.lower, self.upper = s, lower, upper
         self.diag = factors.diag
         self.exact = factors.Z.size <= EXACT_ENTRIES
         self.work = Work()
@@ -56,7 +61,7 @@ class FactorSVM:
                 b[row] = feasible_start(duals, self.lower[row], self.upper[row])
                 b[row] *= self._growth(weights, b[row], row)
         states = [
-            FactorDual(self.factors, weights, s, lower, upper, duals)
+            FactorDual(self.factors, weights, s, lower, upper, duals, self.tube)
             for s, lower, upper, duals in zip(self.s, self.lower, self.upper, b, strict=True)
         ]
         goal = max(INNER_SHARE * tol, PRECISION * float(np.finfo(self.factors.Z.dtype).eps))
@@ -69,7 +74,7 @@ class FactorSVM:
         passes = sum(state.n_passes for state in states) + len(states)
         self.work += Work(1, steps, passes)
         q = np.sum([self.factors.squared_norms(each) for each in v], axis=0)
-        linear = float(np.sum(self.s * b))
+        linear = float(np.sum(self.s * b)) - tube_cost(b, self.tube)
         dual = linear - 0.5 * float(weights @ q)
         gap = sum(state.gap for state in states)
         intercept = np.array([state.bias for state in states])
@@ -77,12 +82,12 @@ class FactorSVM:
 
     def _growth(self, weights: Floats, b: Floats, row: int) -> float:
         """Return the factor that brings duals for narrower bounds to these, if it pays, else 1."""
-        room = self.upper[row] - self.lower[row]
+        room = np.maximum(self.upper[row], -self.lower[row])
         reach = float(np.max(np.abs(b) / np.where(room > 0, room, 1.0)))
         if not 0.0 < reach < 1.0:
             return 1.0
         self.work += Work(n_passes=0.5)
-        linear = float(self.s[row] @ b)
+        linear = float(self.s[row] @ b) - tube_cost(b, self.tube)
         quadratic = float(weights @ self.factors.squared_norms(self.factors.combine(b)))
         values = {k: k * linear - 0.5 * k**2 * quadratic for k in (1.0, 1.0 / reach)}
         return max(values, key=lambda k: values[k])
@@ -91,8 +96,7 @@ class FactorSVM:
         """Return the generalised Hessian of J at a point, shape (M, M)."""
         total = np.zeros((len(self.factors), len(self.factors)))
         for row, b in enumerate(point.b):
-            up, down = may_move(b, self.lower[row], self.upper[row])
-            free = np.flatnonzero(up & down)
+            free = np.flatnonzero(free_duals(b, self.lower[row], self.upper[row], self.tube))
             if len(free) > 1:
                 total += self._response(point.weights, b, free, point.products[row])
         return total

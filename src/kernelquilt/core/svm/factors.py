@@ -38,6 +38,12 @@ class Factors:
         """Repeat the values of the kernels (M,) for each of their columns, (D,)."""
         return np.repeat(of_kernels, np.diff(self.starts))
 
+    def with_rows_times(self, scale: Floats) -> "Factors":
+        """Return the factors of ``scale_i scale_j K_p[i, j]``: a copy, unless the scale is 1."""
+        if (scale == 1.0).all():
+            return self
+        return Factors(self.Z * scale.astype(self.Z.dtype)[:, None], self.starts, self.observed)
+
     @cached_property
     def diag(self) -> Floats:
         """The diagonals of the kernels, shape (M, n)."""

@@ -43,12 +43,14 @@ from kernelquilt._typing import Floats, Indices, Numbers
 from kernelquilt.core.svm.box import (
     bias,
     box_gap,
+    face_bounds,
     feasible_start,
     free_duals,
     kkt_interval,
     may_move,
     signed_bounds,
     slopes,
+    tube_cost,
 )
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.face_step import face_optimum
@@ -218,7 +220,9 @@ class BoxDual:
         found = interior_point(block, self.f[movable] + block @ start, lower, upper)
         target = feasible_start(found, lower, upper)
         steps = target - start
-        if self.f[movable] @ steps - 0.5 * steps @ block @ steps > 0.0:
+        tube = None if self.tube is None else self.tube[movable]
+        cost = tube_cost(target, tube) - tube_cost(start, tube)
+        if self.f[movable] @ steps - 0.5 * steps @ block @ steps > cost:
             self._move(movable, steps, target)
 
     def _face_step(self) -> bool:
@@ -234,11 +238,9 @@ class BoxDual:
             return False
         start, lower, upper = self.b[free], self.lower[free], self.upper[free]
         f = self.f[free]
-        if self.tube is not None:  # a face ends where a dual changes its sign
-            tube = self.tube[free]
-            f = f - np.sign(start) * tube
-            lower = np.where((tube > 0) & (start > 0), 0.0, lower)
-            upper = np.where((tube > 0) & (start < 0), 0.0, upper)
+        if self.tube is not None:
+            f = f - np.sign(start) * self.tube[free]
+            lower, upper = face_bounds(start, lower, upper, self.tube[free])
         block = self.kernel.block(free)
         target = face_optimum(block, f, start, lower, upper)
         steps = target - start

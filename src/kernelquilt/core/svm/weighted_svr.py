@@ -7,13 +7,17 @@ r"""Support vector regression on a weighted sum of kernels, solved again as the 
 
 The dual is that of the SVM with bounds of both signs and a kink at zero
 (:mod:`kernelquilt.core.svm.smo`); everything else, warm starts and the products that are kept, is
-that of :class:`~kernelquilt.core.svm.weighted_svm.WeightedSVM`.
+that of :class:`~kernelquilt.core.svm.weighted_svm.WeightedSVM`, or on factors that of
+:class:`~kernelquilt.core.svm.factor_svm.FactorSVM`.
 """
 
 import numpy as np
 
 from kernelquilt._typing import Floats, Numbers
+from kernelquilt.core.svm.factor_svm import FactorSVM
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.weights.inner import SVMAtWeights
 
 
 class WeightedSVR(WeightedSVM):
@@ -38,3 +42,32 @@ class WeightedSVR(WeightedSVM):
         spread = float(np.abs(used - used.mean()).mean()) if len(used) else 0.0
         self._hold(K, y[None], -U, U, spread or 1.0)
         self.tube = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), y.shape)
+
+
+class FactorSVR(FactorSVM):
+    """Support vector regression on ``sum_p d_p Z_p Z_p'``.
+
+    Parameters
+    ----------
+    factors : Factors
+        The kernels.
+    y, C, epsilon
+        As in `WeightedSVR`.
+    """
+
+    def __init__(
+        self, factors: Factors, y: Floats, C: float | Floats, epsilon: float | Floats
+    ) -> None:
+        y = np.array(y, dtype=np.float64)
+        U = np.array(np.broadcast_to(C, y.shape), dtype=np.float64)[None]
+        self._hold(factors, y[None], -U, U)
+        self.tube = np.array(np.broadcast_to(epsilon, y.shape), dtype=np.float64)
+
+
+def svr_with_tube(
+    K: Numbers | Factors, y: Floats, C: float | Floats, epsilon: float | Floats
+) -> SVMAtWeights:
+    """Return the support vector regression on Grams (M, n, n) or factors."""
+    if isinstance(K, Factors):
+        return FactorSVR(K, y, C, epsilon)
+    return WeightedSVR(K, y, C, epsilon)

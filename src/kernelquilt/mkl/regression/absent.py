@@ -23,8 +23,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelquilt._typing import Bools, Floats
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.mkl.absent.convex import simplex_weights
 from kernelquilt.mkl.regression.norms import UniformMKLRegressor
@@ -53,13 +54,18 @@ class ObservedFractionMKLRegressor(UniformMKLRegressor):
     def _solve(self, data: PreparedTargets, options: Options) -> Solution:
         weights = self._weight_set(data)
         fraction = _fractions(data.observed, data.allowed)
-        kernel = np.tensordot(weights, data.K, axes=1).astype(np.float64, copy=False)
-        kernel /= np.outer(fraction, fraction)
+        K: Numbers | Factors
+        if isinstance(data.K, Factors):
+            K, fixed = data.K.with_rows_times(1.0 / fraction), weights
+        else:
+            kernel = np.tensordot(weights, data.K, axes=1).astype(np.float64, copy=False)
+            kernel /= np.outer(fraction, fraction)
+            K, fixed = kernel[None], np.ones(1)
         start = options.start.dual_coef
         solution = solve_mkl_regression(
-            kernel[None],
+            K,
             data.y,
-            np.ones(1),
+            fixed,
             C=self.C * data.weight,
             epsilon=self.epsilon,
             **options.keywords("weights")
@@ -101,6 +107,9 @@ class ConvexAbsentMKLRegressor(BaseMKLRegressor):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     max_iter : int, default=200
@@ -129,6 +138,10 @@ class ConvexAbsentMKLRegressor(BaseMKLRegressor):
         Whether the problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, in a list of one.
+    coef_ : list of M ndarrays of shape (1, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     n_features_in_ : int
@@ -154,6 +167,7 @@ class ConvexAbsentMKLRegressor(BaseMKLRegressor):
         epsilon: float = 0.1,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 200,
         verbose: int = 0,
@@ -162,6 +176,7 @@ class ConvexAbsentMKLRegressor(BaseMKLRegressor):
         self.epsilon = epsilon
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose

@@ -30,6 +30,9 @@ class SimpleMKLRegressor(BaseMKLRegressor):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     max_iter : int, default=200
@@ -55,6 +58,10 @@ class SimpleMKLRegressor(BaseMKLRegressor):
         Whether the problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, in a list of one.
+    coef_ : list of M ndarrays of shape (1, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     n_features_in_ : int
@@ -78,6 +85,7 @@ class SimpleMKLRegressor(BaseMKLRegressor):
         epsilon: float = 0.1,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 200,
         verbose: int = 0,
@@ -86,6 +94,7 @@ class SimpleMKLRegressor(BaseMKLRegressor):
         self.epsilon = epsilon
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -114,6 +123,9 @@ class LpMKLRegressor(BaseMKLRegressor):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     max_iter : int, default=200
@@ -139,6 +151,10 @@ class LpMKLRegressor(BaseMKLRegressor):
         Whether the problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, in a list of one.
+    coef_ : list of M ndarrays of shape (1, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     n_features_in_ : int
@@ -166,6 +182,7 @@ class LpMKLRegressor(BaseMKLRegressor):
         p: float = 2.0,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 200,
         verbose: int = 0,
@@ -175,6 +192,7 @@ class LpMKLRegressor(BaseMKLRegressor):
         self.p = p
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -200,6 +218,9 @@ class UniformMKLRegressor(BaseMKLRegressor):
         shape (n, n, M). A `KernelStack` is always used as it is.
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
+    n_landmarks : int or None, default=None
+        Landmarks of each kernel at most: kernels of views then become factors, as by
+        `EmpiricalKernelMap`, and memory grows with n instead of n squared. None computes kernels.
     tol : float, default=1e-3
         Relative duality gap.
     verbose : int, default=0
@@ -223,6 +244,10 @@ class UniformMKLRegressor(BaseMKLRegressor):
         Whether the problem met `tol`.
     history_ : list of tuple of Step
         Objective and gap by iteration, in a list of one.
+    coef_ : list of M ndarrays of shape (1, r_p), only for factors
+        Weight vectors in the columns of the factors.
+    explained_trace_ : ndarray of shape (M,), only for factors
+        Share of the trace of each kernel that its factor explains on held-out samples, if known.
     kernel_names_ : tuple of str of length M
         Names of the kernels.
     n_features_in_ : int
@@ -244,6 +269,7 @@ class UniformMKLRegressor(BaseMKLRegressor):
         epsilon: float = 0.1,
         kernels: Any = "gaussian",
         views: Any = None,
+        n_landmarks: int | None = None,
         tol: float = 1e-3,
         verbose: int = 0,
     ) -> None:
@@ -251,6 +277,7 @@ class UniformMKLRegressor(BaseMKLRegressor):
         self.epsilon = epsilon
         self.kernels = kernels
         self.views = views
+        self.n_landmarks = n_landmarks
         self.tol = tol
         self.verbose = verbose
 

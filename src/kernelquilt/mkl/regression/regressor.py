@@ -16,19 +16,17 @@ from kernelquilt._messages import unchanged_on_error, warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
 from kernelquilt.data.validation import check_alignment
-from kernelquilt.kernels.inputs import (
-    KernelInput,
-    check_gram_memory,
-    check_samples,
-    fit_input,
-    input_tags,
-)
+from kernelquilt.kernels.inputs import KernelInput, check_samples, input_tags
 from kernelquilt.mkl.fitting import (
+    forget_factors,
+    hold_samples,
     moderate,
     solve_cap,
     solver_options,
+    store_coefficients,
     store_solutions,
     warn_if_indefinite,
     weighted_scores,
@@ -43,7 +41,7 @@ class PreparedTargets(NamedTuple):
     ----------
     input : KernelInput
         What a regressor holds of the samples.
-    K : ndarray of shape (M, n, n)
+    K : ndarray of shape (M, n, n), or Factors
         Kernels, zero where absent.
     y : ndarray of shape (n,)
         Targets.
@@ -52,7 +50,7 @@ class PreparedTargets(NamedTuple):
     """
 
     input: KernelInput
-    K: Numbers
+    K: Numbers | Factors
     y: Floats
     weight: Floats
 
@@ -75,6 +73,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         "epsilon": [Interval(Real, 0, np.inf, closed="left")],
         "kernels": "no_validation",
         "views": "no_validation",
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, np.inf, closed="neither")],
         "verbose": ["verbose"],
     }
@@ -83,10 +82,12 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
+    n_landmarks: int | None
     input_: KernelInput
+    _takes_factors: ClassVar[bool] = True
     _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
     # what the kernels depend on, and a path of solves cannot vary
-    _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
+    _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views", "n_landmarks"})
 
     @abstractmethod
     def _weight_set(self, data: PreparedTargets) -> Any:
@@ -97,7 +98,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
+        X : array-like of shape (n, n_features), DataFrame, MultiView, KernelStack or LowRankStack
             Training samples. Absent views are rows of NaN, or not observed in the container.
         y : array-like of shape (n,)
             Targets.
@@ -121,8 +122,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         data = check_samples(self, X)
         y, weight = check_targets(self, data, y, sample_weight, as_numbers)
         weight = moderate(weight)
-        check_gram_memory(self, data, lambda _: 2.0)
-        held = fit_input(self, data, weight)
+        held = hold_samples(self, data, weight, lambda _: 2.0)
         K, observed = held.training_gram(data)
         weight = weights_of_seen(weight, observed)
         if not weight.any():
@@ -134,6 +134,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
 
     def _take(self, data: PreparedTargets) -> None:
         """Keep what prediction needs of the training data."""
+        forget_factors(self)
         data.input.describe(self)
 
     def _solve_and_store(
@@ -144,6 +145,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         start = Start() if starts is None else starts[0]
         solution = self._solve(data, solver_options(self, start))
         self._store(solution)
+        store_coefficients(self, data.K)
         return [solution]
 
     def _solve(self, data: PreparedTargets, options: Options) -> Solution:

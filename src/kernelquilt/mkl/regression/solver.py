@@ -38,7 +38,8 @@ import numpy as np
 from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step
-from kernelquilt.core.svm.weighted_svr import WeightedSVR
+from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.weighted_svr import svr_with_tube
 from kernelquilt.core.weights.alternating import alternate
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
@@ -48,7 +49,7 @@ from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 
 @single_threaded_blas()
 def solve_mkl_regression(
-    K: Numbers,
+    K: Numbers | Factors,
     y: Floats,
     weight_set: Any = None,
     *,
@@ -64,7 +65,7 @@ def solve_mkl_regression(
 
     Parameters
     ----------
-    K : ndarray of shape (M, n, n)
+    K : ndarray of shape (M, n, n), or Factors
         Kernels, zero where absent.
     y : ndarray of shape (n,)
         Targets.
@@ -100,7 +101,7 @@ def solve_mkl_regression(
     used = y[np.broadcast_to(C, y.shape) > 0]
     # what all targets have in common is the intercept's, and only rounding would know of it
     centre = 0.5 * float(used.min() + used.max()) if len(used) else 0.0
-    svr = WeightedSVR(K, y - centre, C, epsilon)
+    svr = svr_with_tube(K, y - centre, C, epsilon)
     options = Options(tol, max_iter, Start(weights, dual_coef), on_step)
     if isinstance(weight_set, np.ndarray):
         solution = certified_at(svr, weight_set, options)
