@@ -135,7 +135,7 @@ class NumpyPredictor:
         X : dict of str to ndarray, or ndarray
             Samples, as in the class docstring.
         diag : dict of str to ndarray of shape (n_rows,), or ndarray of shape (M, n_rows)
-            k(x, x) of the samples, for a quilt of kernels that differ in it.
+            Values k(x, x) of the samples, for a quilt of kernels that differ in them.
 
         Returns
         -------
