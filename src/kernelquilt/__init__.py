@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kernelquilt.mkl import SimpleMKLClassifier as SimpleMKLClassifier
     from kernelquilt.mkl import SimpleMKLRegressor as SimpleMKLRegressor
     from kernelquilt.mkl import mkl_path as mkl_path
+    from kernelquilt.persistence import export as export
     from kernelquilt.persistence import load as load
     from kernelquilt.persistence import save as save
     from kernelquilt.persistence import show_versions as show_versions
@@ -57,7 +58,7 @@ _NAMES = {
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
     "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier LpMKLRegressor MKLSearchCV "
     "ObservedFractionMKLClassifier SimpleMKLClassifier SimpleMKLRegressor mkl_path",
-    "persistence": "load save show_versions",
+    "persistence": "export load save show_versions",
     "quilt": "LateFusionClassifier LateFusionRegressor QuiltClassifier QuiltRegressor "
     "QuiltSurvival",
 }

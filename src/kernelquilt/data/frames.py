@@ -138,9 +138,14 @@ def kind_of(frame: Any, position: int) -> Kind:
     return "category"
 
 
+def is_numeric(frame: Any) -> bool:
+    """Whether the types of all columns are numeric."""
+    return all(map(_is_numeric, frame.dtypes))
+
+
 def numbers_of(frame: Any) -> Floats:
     """Return a frame as an array (n, d), NaN where cells are missing; errors name the column."""
-    if all(map(_is_numeric, frame.dtypes)):
+    if is_numeric(frame):
         as_whole = _numeric_frame(frame)
         if as_whole is not None:
             return np.ascontiguousarray(as_whole)

@@ -32,6 +32,7 @@ LEARNED = (
     "view_sizes_",
     "view_forms_",
     "preparation_",
+    "training_summary_",
 )
 
 

@@ -13,6 +13,7 @@ from kernelquilt.inspection.displays.observed_pattern import ObservedPatternDisp
 from kernelquilt.inspection.displays.survival import SurvivalByViewDisplay
 from kernelquilt.inspection.displays.switches import SwitchDisplay
 from kernelquilt.inspection.displays.view_transfer import ViewTransferDisplay
+from kernelquilt.inspection.drifting import Change, Drift, drift
 from kernelquilt.inspection.importance import ViewImportance, view_importance
 from kernelquilt.inspection.next_view import NextView, next_view
 from kernelquilt.inspection.pattern_scores import PatternScores, score_by_pattern
@@ -20,8 +21,10 @@ from kernelquilt.inspection.pattern_scores import PatternScores, score_by_patter
 __all__ = [
     "AbsenceCurveDisplay",
     "CalibrationByPatternDisplay",
+    "Change",
     "CompletionDisplay",
     "ConvergenceDisplay",
+    "Drift",
     "KernelStackDisplay",
     "KernelWeightsDisplay",
     "NextView",
@@ -34,6 +37,7 @@ __all__ = [
     "ViewImportance",
     "ViewImportanceDisplay",
     "ViewTransferDisplay",
+    "drift",
     "next_view",
     "score_by_pattern",
     "view_contributions",

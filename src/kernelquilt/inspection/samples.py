@@ -92,7 +92,7 @@ def samples_of(model: Any, X: Any) -> Cohort:
         If the model does not say which columns form views, or knows other views.
     """
     check_is_fitted(model)
-    parts = list(_parts(model))
+    parts = list(parts_of(model))
     if hasattr(X, "observed") and not isinstance(X, MultiView):  # kernels, as Grams or factors
         return Cohort(X, X.names, X.observed)
     if is_precomputed(getattr(parts[0], "kernels", None)):
@@ -123,14 +123,14 @@ def samples_of(model: Any, X: Any) -> Cohort:
     return Cohort(views, views.names, views.observed)
 
 
-def _parts(model: Any) -> Iterator[Any]:
+def parts_of(model: Any) -> Iterator[Any]:
     """Yield the fitted estimators of a model in the order in which samples go through them."""
     if hasattr(model, "best_estimator_"):
-        yield from _parts(model.best_estimator_)
+        yield from parts_of(model.best_estimator_)
     elif hasattr(model, "steps"):
         for _, step in model.steps:
             if step is not None and step != "passthrough":
-                yield from _parts(step)
+                yield from parts_of(step)
     else:
         yield model
 

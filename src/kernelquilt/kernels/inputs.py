@@ -28,6 +28,7 @@ from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import LEARNED, remember_views, validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.choice import kernels_of_views
+from kernelquilt.kernels.training_summary import summarise
 from kernelquilt.kernels.view_kernels import ViewKernels
 
 Samples = MultiView | KernelStack | LowRankStack
@@ -230,6 +231,12 @@ def check_samples(estimator: Any, X: Any, *, lazy: bool = False) -> Samples:
     """
     for name in LEARNED:
         vars(estimator).pop(name, None)
+    data = _checked(estimator, X, lazy)
+    estimator.training_summary_ = summarise(data)
+    return data
+
+
+def _checked(estimator: Any, X: Any, lazy: bool) -> Samples:
     if isinstance(X, LowRankStack):
         return _check_factors(estimator, X)
     if isinstance(X, KernelStack) or is_precomputed(estimator.kernels):

@@ -39,33 +39,33 @@ class Columns:
         self, data: MultiView, samples: Indices, views: tuple[str, ...], *, scaled: bool
     ) -> None:
         self.views = views
-        self._codes: dict[str, dict[int, dict[str, int]]] = {
+        self.codes: dict[str, dict[int, dict[str, int]]] = {
             name: _codes_of(data.given(name), samples) for name in views
         }
         found = self._side_by_side(data[samples])
-        self._used = ~np.isnan(found).all(axis=0)
+        self.used = ~np.isnan(found).all(axis=0)
         # of halves, whose differences cannot overflow
-        self._middle: Floats | float = 0.0
-        self._unit: Floats | float = 0.5
+        self.middle: Floats | float = 0.0
+        self.unit: Floats | float = 0.5
         if scaled:
-            halves = found[:, self._used] / 2
-            self._middle = _medians(halves)
-            distances = np.abs(halves - self._middle)
+            halves = found[:, self.used] / 2
+            self.middle = _medians(halves)
+            distances = np.abs(halves - self.middle)
             unit = _medians(np.where(distances > 0, distances, np.nan))
-            self._unit = np.where(np.isnan(unit), 0.5, unit)
+            self.unit = np.where(np.isnan(unit), 0.5, unit)
 
     def of(self, rows: MultiView) -> Floats:
         """Return the columns of samples (n_rows, d), NaN where a value is not known."""
-        found = self._side_by_side(as_given(rows))[:, self._used]
+        found = self._side_by_side(as_given(rows))[:, self.used]
         with np.errstate(over="ignore"):
-            found = (found / 2 - self._middle) / self._unit
+            found = (found / 2 - self.middle) / self.unit
         return np.clip(found, -LARGEST, LARGEST)
 
     def _side_by_side(self, rows: MultiView) -> Floats:
         return np.hstack([self._numbers(rows, name) for name in self.views])
 
     def _numbers(self, rows: MultiView, name: str) -> Floats:
-        codes = self._codes[name]
+        codes = self.codes[name]
         if not codes:
             return rows[name]
         block = rows.given(name)

@@ -99,8 +99,10 @@ class FittedQuilt:
             state["views"] = self.views.without_projections()
         return state
 
-    def _make_again(self) -> None:
-        """Make what is not kept in a pickle of the landmarks, which are all training samples."""
+    def made_again(self) -> "FittedQuilt":
+        """Return this one, with what a pickle does not keep: it follows from the landmarks."""
+        if self.quilt.completion is not None:
+            return self
         self.views = self.views.with_projections()
         everyone: Any = self.input.views
         Z, observed = self.views.of(everyone)
@@ -108,11 +110,11 @@ class FittedQuilt:
         if self.quilt.joint is not None:
             self.quilt.joint = self.quilt.joint._replace(points=np.hstack(filled))
         self.quilt.completion = TransferCompletion(transfer)
+        return self
 
     def scores(self, rows: Any) -> tuple[Floats, Floats]:
         """Return scores (1 or 2, n_rows, c) and (M, n_rows, c) of rows in their container."""
-        if self.quilt.completion is None:
-            self._make_again()
+        self.made_again()
         Z, observed = self.views.of(rows)
         return self.quilt.scores(Z, observed, self.views.lengths(rows, Z, observed))
 

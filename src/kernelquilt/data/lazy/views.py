@@ -94,12 +94,16 @@ class LazyViews(MultiView):
     @property
     def observed(self) -> Bools:
         """Mask of shape (n_samples, n_views), True where a sample has a view; computed once."""
-        return self._look()[0]
+        self.look()
+        assert self._seen is not None
+        return self._seen[0]
 
     @property
     def index(self) -> Any:
         """Sample identifiers of shape (n_samples,), or None; computed once."""
-        return self._look()[1]
+        self.look()
+        assert self._seen is not None
+        return self._seen[1]
 
     def __len__(self) -> int:
         return len(self.chunks)
@@ -268,23 +272,34 @@ class LazyViews(MultiView):
             made._seen = mask[wanted], None if index is None else index[wanted]
         return made
 
-    def _look(self) -> tuple[Bools, Array | None]:
-        """Find out which views the samples have, and how they are called, in one pass."""
-        if self._seen is None:
-            found = self.chunks.collect(_mask_and_index, name="absent views")
-            for position, (mask, _) in enumerate(found):
-                if len(mask) != self.chunks.lengths[position]:
-                    raise ValueError(
-                        f"chunk {position} has {len(mask)} samples, but is said to have "
-                        f"{self.chunks.lengths[position]}; say so with .compute_chunk_sizes()"
-                    )
-            observed = np.concatenate([mask for mask, _ in found])
-            names = [names for _, names in found if names is not None]
-            index = np.concatenate(names) if len(names) == len(found) else None
-            # parts of a collection may count their rows one by one
-            unique = index is not None and len(set(index.tolist())) == len(index)
-            self._seen = observed, index if unique else None
-        return self._seen
+    def look(self, function: Callable[[MultiView], Any] | None = None) -> list[Any]:
+        """Find out which views the samples have, and how they are called, in one pass.
+
+        Parameters
+        ----------
+        function : callable, default=None
+            What else to find out of each chunk in the same pass; without it a second look is none.
+
+        Returns
+        -------
+        found : list
+            What `function` returned of the chunks.
+        """
+        if self._seen is not None and function is None:
+            return []
+        seen = self.chunks.collect(_seen_of, function, name="absent views")
+        for position, (mask, *_) in enumerate(seen):
+            if len(mask) != self.chunks.lengths[position]:
+                raise ValueError(
+                    f"chunk {position} has {len(mask)} samples, but is said to have "
+                    f"{self.chunks.lengths[position]}; say so with .compute_chunk_sizes()"
+                )
+        names = [names for _, names, _ in seen if names is not None]
+        index = np.concatenate(names) if len(names) == len(seen) else None
+        # parts of a collection may count their rows one by one
+        unique = index is not None and len(set(index.tolist())) == len(index)
+        self._seen = np.concatenate([mask for mask, *_ in seen]), index if unique else None
+        return [found for *_, found in seen]
 
     def __repr__(self) -> str:
         width = max(len(name) for name in self.names[:SHOWN])
@@ -336,5 +351,7 @@ def _after_check(chunk: MultiView, check: Callable[[MultiView], None]) -> MultiV
     return chunk
 
 
-def _mask_and_index(chunk: MultiView) -> tuple[Bools, Array | None]:
-    return chunk.observed, chunk.index
+def _seen_of(
+    chunk: MultiView, function: Callable[[MultiView], Any] | None
+) -> tuple[Bools, Array | None, Any]:
+    return chunk.observed, chunk.index, None if function is None else function(chunk)
