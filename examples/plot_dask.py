@@ -14,11 +14,13 @@ import numpy as np
 import kernelquilt as kq
 
 # %%
-# 60 000 samples in six chunks. Nothing has been drawn yet but which views are absent.
+# 60 000 samples in six chunks. Nothing has been drawn yet but which views samples have.
 X, y = kq.datasets.make_multiview(
     60_000, 3, n_features=10, relevance=[0.8, 0.6, 0.4], chunks=10_000, random_state=0
 )
-X = kq.datasets.make_absent(X, 0.4, random_state=0)
+observed = np.random.default_rng(0).random(X.shape) < 0.6
+observed[~observed.any(axis=1), 0] = True
+X = X.with_observed(observed)
 print(X)
 
 # %%
@@ -33,7 +35,7 @@ print(f"accuracy: {model.score(X[40_000:], y[40_000:]):.3f}")
 # %%
 # What is made of predictions is lazy, too; ``compute`` goes through the chunks once for all three
 # lines. The more views a sample has, the surer the model is.
-n_views = da.from_array(X.observed[40_000:].sum(axis=1), chunks=chances.chunks[0])
+n_views = da.from_array(observed[40_000:].sum(axis=1), chunks=chances.chunks[0])
 edges = np.linspace(0.5, 1, 21)
 surest = chances.max(axis=1)
 counts = [da.histogram(surest, edges, weights=1.0 * (n_views == k))[0] for k in (1, 2, 3)]
