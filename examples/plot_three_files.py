@@ -65,7 +65,7 @@ predictions = pd.read_csv(folder / "predictions.csv", index_col=0)
 print(predictions.join(diagnosis).round(2))
 
 # %%
-# A bar for each of the new patients; those who are ill indeed are dark.
+# A bar for each of the new patients; those who turned out to be ill are orange.
 figure, ax = plt.subplots(figsize=(5.5, 3), layout="constrained")
 colours = np.where(diagnosis[predictions.index] == "ill", "#D55E00", "#56B4E9")
 ax.barh(predictions.index, predictions["ill"], color=colours)
