@@ -72,6 +72,7 @@ for name, (model, data) in models.items():
 
 # %%
 # Towns that have answered gain most, and the others lose nothing.
+plt.style.use("tableau-colorblind10")
 figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 for k, (name, values) in enumerate(scores.items()):
     axes.bar(np.arange(2) + 0.2 * (k - 1.5), values, width=0.18, label=name)
