@@ -12,6 +12,7 @@ from sphinx.addnodes import pending_xref
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import citation  # noqa: E402
 import reference  # noqa: E402
 
 import kernelquilt  # noqa: E402
@@ -107,6 +108,7 @@ def remove_all_but(folder: Path, names: set[str]) -> None:
 _HOMES = reference.homes()
 bundle_mathjax(HERE / "_build" / "static" / "mathjax")
 reference.write(HERE / "api")
+citation.write(HERE / "_build" / "citation")
 remove_all_but(HERE / "api" / "generated", set(_HOMES.values()))
 _EXAMPLES = {path.stem for path in (HERE.parent / "examples").glob("*.py")} - {"write_patients"}
 remove_all_but(HERE / "gallery", {"index", *_EXAMPLES})

@@ -3,24 +3,17 @@ Multi-omics in a MuData
 =======================
 
 A ``MuData`` holds modalities of overlapping sets of cells. It goes into a model as it is: a
-modality is a view, absent for the cells that it does not hold.
+modality is a view, absent for the cells that it does not hold. The extra ``omics`` is needed.
 """
-
-import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from anndata import AnnData
+from mudata import MuData, set_options
 from sklearn.model_selection import train_test_split
 
 import kernelquilt as kq
-
-try:
-    from anndata import AnnData
-    from mudata import MuData, set_options
-except ImportError:
-    print('this example needs mudata: pip install "kernelquilt[omics]"')
-    sys.exit()
 
 set_options(pull_on_update=False)
 

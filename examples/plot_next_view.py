@@ -30,15 +30,15 @@ def mean_loss(kept):
 # Gains of the other four, for each view that a sample may come with.
 first = np.eye(V, dtype=bool)
 expected = kq.inspection.next_view(model, new[:V].with_observed(first), train, y[:300])
+plt.style.use("tableau-colorblind10")
 figure, ax = plt.subplots(figsize=(5.2, 4), layout="constrained")
 for p, name in enumerate(X.names):
     others = np.flatnonzero(~first[p])
     obtained = [mean_loss(first[p]) - mean_loss(first[p] | first[q]) for q in others]
-    style = kq.inspection.style.line_style(p) | {"linestyle": ""}
-    ax.plot(expected.gains[p, others], obtained, label=f"{name} first", **style)
+    ax.plot(expected.gains[p, others], obtained, "osD^v"[p], label=f"{name} first")
     print(f"with {name} alone, take {expected.best[p]} ({np.nanmax(expected.gains[p]):.2f})")
 ends = ax.get_xlim()
 ax.plot(ends, ends, color="#444444", linewidth=1, zorder=0)
 ax.set(xlabel="gain in log loss expected", ylabel="gain obtained")
 ax.legend(frameon=False)
-figure.savefig("next_view.png", dpi=150)
+plt.show()

@@ -86,4 +86,4 @@ for third, (label, colour) in enumerate(
     axes.step(at / 365.25, seen, color=colour, alpha=0.5, where="post")
 axes.set(xlabel="years", ylabel="share alive", ylim=(0, 1.02))
 axes.legend(frameon=False, fontsize=8)
-figure.savefig("survival.png")
+plt.show()

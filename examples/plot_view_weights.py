@@ -46,8 +46,8 @@ figure, (left, right) = plt.subplots(
 )
 weights = KernelWeightsDisplay.from_estimator(folds).plot(left)
 worth = ViewImportanceDisplay.from_estimator(search, test, y_test, scoring="roc_auc").plot(right)
-figure.savefig("view_weights.png", dpi=150)
 for name, weight, drop in zip(
     X.names, weights.weights.mean(axis=0), worth.importance.drop, strict=True
 ):
     print(f"{name}: weight {weight:.2f}, AUC falls by {drop:.3f} without it")
+plt.show()

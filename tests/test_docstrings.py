@@ -149,6 +149,7 @@ def test_docstrings_have_the_form_of_numpydoc(name, thing):
 def test_every_public_name_has_an_example_that_runs(name):
     thing = public()[name]
     examples = doctest.DocTestFinder(recurse=False).find(thing, name, module=False, globs={})
-    assert sum(len(each.examples) for each in examples) > 1, "no example"
+    run = [line for each in examples for line in each.examples if doctest.SKIP not in line.options]
+    assert len(run) > 1, "no example that runs"
     for each in examples:
         assert doctest.DocTestRunner().run(each).failed == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import kernelquilt as kq
 from discovery import estimators, public
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,6 +81,23 @@ def test_every_page_is_reached_from_the_first():
                     found = page.parent.glob(f"{entry[1] if entry else line}.md")
                     todo += [path for each in found if (path := each.resolve()) not in reached]
     assert set(PAGES) <= reached, sorted(name_of(page) for page in set(PAGES) - reached)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_examples_end_in_a_figure(path):
+    if path.name == "write_patients.py":  # writes a file for the command line
+        return
+    assert path.name.startswith("plot_"), "the gallery runs plot_*.py"
+    last = path.read_text().rpartition("\n# %%\n")[2]
+    assert last.endswith("\nplt.show()\n")
+
+
+def test_the_page_on_citing_is_made_from_the_file_on_citing():
+    pytest.importorskip("yaml", reason="PyYAML is not installed")
+    package, papers = load(DOCS / "citation.py").entries()
+    assert f"version = {{{kq.__version__}}}" in package
+    assert papers.count("@") == papers.count("author = {") == 5
+    assert papers.count("{") == papers.count("}")
 
 
 @pytest.fixture(scope="module")

@@ -81,12 +81,14 @@ def save(model: Any, path: Any) -> SavedModel:
 
     Examples
     --------
+    >>> import tempfile
     >>> import kernelquilt as kq
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> model = kq.LateFusionClassifier().fit(X, y)
-    >>> saved = kq.save(model, "wdbc.kq")  # doctest: +SKIP
-    >>> bool((kq.load("wdbc.kq").predict(X) == model.predict(X)).all())  # doctest: +SKIP
-    True
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = kq.save(model, f"{folder}/wdbc.kq")
+    >>> print(saved.estimator, saved.path.name, saved.foreign)
+    LateFusionClassifier wdbc.kq ()
     """
     io = _skops()
     check_is_fitted(model)
@@ -143,8 +145,15 @@ def load(path: Any, *, trusted: Sequence[str] = ()) -> Any:
 
     Examples
     --------
+    >>> import tempfile
     >>> import kernelquilt as kq
-    >>> kq.load("wdbc.kq").predict(X)  # doctest: +SKIP
+    >>> X, y = kq.datasets.load_example("wdbc")
+    >>> model = kq.LateFusionClassifier().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = kq.save(model, f"{folder}/wdbc.kq")
+    ...     loaded = kq.load(saved.path)
+    >>> bool((loaded.predict(X) == model.predict(X)).all())
+    True
     """
     io = _skops()
     path = Path(path)
