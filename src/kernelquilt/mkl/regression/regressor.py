@@ -84,6 +84,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
     }
 
     input_: KernelInput
+    _shares_subsets: ClassVar[bool] = True  # takes `ViewSubsets`
     _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
     # what the kernels depend on, and a path of solves cannot vary
     _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views"})
