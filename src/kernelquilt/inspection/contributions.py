@@ -44,6 +44,8 @@ from kernelquilt.inspection.samples import (
 
 EXACT, LARGEST = 10, 20  # views of a sample: all subsets, and the most without a word
 PAIRS = 2**20  # of a sample and a subset of its views, held at a time
+WAYS = 3  # subsets of a sample, on average, from which it pays to share what they have in common
+ROWS = 2**15  # subsets of samples in a block where they share
 CELLS, FEWEST, MOST = 2**25, 256, 2**14  # numbers, and samples at least and at most, of a block
 
 
@@ -225,23 +227,39 @@ class Asked(NamedTuple):
 
     def about(self, rows: Indices, kept: Bools) -> Array:
         """Return the outputs (P,) or (P, n_outputs) for samples (P,) with the views kept (P, V)."""
-        size = int(np.clip(CELLS // self.samples.n_cells, FEWEST, MOST))
-        # models do things once for all samples with the same views
-        order = np.lexsort(kept.T)
-        blocks = [order[start : start + size] for start in range(0, len(order), size)]
+        shared = self.samples.shared and len(rows) >= WAYS * len(np.unique(rows))
+        blocks = self._blocks_of_samples(rows) if shared else self._blocks_of_patterns(kept)
         with warnings.catch_warnings():
             # that samples lack views is as it should be here
             warnings.simplefilter("ignore", UserWarning)
             done = Parallel(self.n_jobs, prefer="threads", verbose=self.verbose)(
-                delayed(self._block)(rows[block], kept[block]) for block in blocks
+                delayed(self._block)(rows[block], kept[block], shared) for block in blocks
             )
         found = np.concatenate(done)
         outputs = np.empty_like(found)
-        outputs[order] = found
+        outputs[np.concatenate(blocks)] = found
         return outputs
 
-    def _block(self, rows: Indices, kept: Bools) -> Array:
-        return np.asarray(self.response.of(self.samples.subset(rows, kept)))
+    def _block(self, rows: Indices, kept: Bools, shared: bool) -> Array:
+        subset = self.samples.subsets if shared else self.samples.subset
+        return np.asarray(self.response.of(subset(rows, kept)))
+
+    @property
+    def _block_size(self) -> int:
+        return int(np.clip(CELLS // self.samples.n_cells, FEWEST, MOST))
+
+    def _blocks_of_patterns(self, kept: Bools) -> list[Indices]:
+        # models do things once for all samples with the same views
+        order, size = np.lexsort(kept.T), self._block_size
+        return [order[start : start + size] for start in range(0, len(order), size)]
+
+    def _blocks_of_samples(self, rows: Indices) -> list[Indices]:
+        """Keep the rows of a sample together, and samples with the same views."""
+        _, pattern = np.unique(self.samples.observed, axis=0, return_inverse=True)
+        order = np.lexsort((rows, pattern.reshape(-1)[rows]))
+        starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+        block = np.array([starts // ROWS, np.arange(len(starts)) // self._block_size])
+        return np.split(order, starts[1:][np.diff(block).any(axis=0)])
 
 
 def _chunks(observed: Bools, method: str, n_permutations: int) -> Iterator[Indices]:

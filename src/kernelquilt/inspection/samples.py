@@ -19,6 +19,7 @@ from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import without_columns
 from kernelquilt.data.conversion import as_two_dimensional, as_views, has_views
 from kernelquilt.data.stack import as_stack
+from kernelquilt.data.subsets import ViewSubsets
 from kernelquilt.data.validation import validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import is_precomputed
@@ -40,12 +41,15 @@ class Cohort:
         Which views the samples have.
     columns : dict of str to ndarray of int, or None
         Of the views, where the model needs 2-D data.
+    shared : bool
+        Whether the model takes `ViewSubsets` of them.
     """
 
     data: Any
     names: tuple[str, ...]
     observed: Bools
     columns: dict[str, Indices] | None = None
+    shared: bool = False
 
     def subset(self, rows: Indices, kept: Bools) -> Any:
         """Return some of the samples (n_rows,), which may be repeated, with the views `kept`.
@@ -58,6 +62,11 @@ class Cohort:
         return (
             part.with_observed(kept) if isinstance(part, MultiView) else part._with_observed(kept)
         )
+
+    def subsets(self, rows: Indices, kept: Bools) -> ViewSubsets:
+        """Return the same as `subset`, of rows (n_rows,) in which samples stand together."""
+        first = np.diff(rows, prepend=-1) != 0
+        return ViewSubsets(self.data[rows[first]], np.cumsum(first) - 1, kept)
 
     @property
     def n_cells(self) -> int:
@@ -93,11 +102,12 @@ def samples_of(model: Any, X: Any) -> Cohort:
     """
     check_is_fitted(model)
     parts = list(parts_of(model))
+    shared = len(parts) == 1 and getattr(parts[0], "_shares_subsets", False)
     if hasattr(X, "observed") and not isinstance(X, MultiView):  # kernels, as Grams or factors
-        return Cohort(X, X.names, X.observed)
+        return Cohort(X, X.names, X.observed, shared=shared)
     if is_precomputed(getattr(parts[0], "kernels", None)):
         stack = as_stack(X)
-        return Cohort(stack, stack.names, stack.observed)
+        return Cohort(stack, stack.names, stack.observed, shared=shared)
     knowing = [part for part in parts if hasattr(part, "view_forms_")]
     if knowing and (has_views(X) or knowing[0] is parts[0]):
         own = knowing[0]
@@ -120,7 +130,7 @@ def samples_of(model: Any, X: Any) -> Cohort:
             f"{type(model).__name__} does not say which columns of 2-D data form views; pass X as "
             "a MultiView"
         )
-    return Cohort(views, views.names, views.observed)
+    return Cohort(views, views.names, views.observed, shared=shared)
 
 
 def parts_of(model: Any) -> Iterator[Any]:

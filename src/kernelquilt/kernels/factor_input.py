@@ -67,7 +67,7 @@ class FactorInput(KernelInput):
         self._training = None
         return factors, self.observed
 
-    def rows(self, estimator: Any, X: Any) -> Any:
+    def _rows(self, estimator: Any, X: Any) -> Any:
         """Return new samples of the kind that the estimator was fitted on."""
         given = isinstance(X, LowRankStack)
         if given != (self.map is None):
@@ -87,7 +87,7 @@ class FactorInput(KernelInput):
 
     def observed_of(self, rows: Any) -> Bools:
         """Return which kernels samples have, (n_rows, M)."""
-        return rows.observed if self.map is None else self.map._observed_of(rows)
+        return np.asarray(rows.observed) if self.map is None else self.map._observed_of(rows)
 
     def parts(self, rows: Any, entries_per_row: int) -> list[Any]:
         """Cut samples into parts whose factors take a moderate amount of memory."""

@@ -24,6 +24,7 @@ from kernelquilt.data.lazy.views import LazyViews, as_lazy
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
+from kernelquilt.data.subsets import ViewSubsets
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import LEARNED, remember_views, validate_views
 from kernelquilt.data.views import MultiView
@@ -74,9 +75,15 @@ class KernelInput(ABC):
         Whether the memory suffices is asked by `check_gram_memory`, before `fit_input`.
         """
 
-    @abstractmethod
-    def rows(self, estimator: Any, X: Any) -> Samples:
+    def rows(self, estimator: Any, X: Any) -> Any:
         """Return new samples for `estimator` in the container that the other methods take."""
+        if isinstance(X, ViewSubsets):
+            return X.of(self._rows(estimator, X.samples))
+        return self._rows(estimator, X)
+
+    @abstractmethod
+    def _rows(self, estimator: Any, X: Any) -> Samples:
+        """Return samples of which no views are left out as `rows`."""
 
     @abstractmethod
     def observed_of(self, rows: Any) -> Bools:
@@ -120,6 +127,8 @@ class KernelInput(ABC):
     def parts(self, rows: Any, entries_per_row: int) -> list[Any]:
         """Cut samples into parts whose kernels take a moderate amount of memory."""
         size = max(1, PART_ENTRIES // max(1, entries_per_row))
+        if isinstance(rows, ViewSubsets):
+            return list(rows.parts(size))
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
@@ -135,7 +144,7 @@ class _StackInput(KernelInput):
     def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
         return data.training_gram()
 
-    def rows(self, estimator: Any, X: Any) -> KernelStack:
+    def _rows(self, estimator: Any, X: Any) -> KernelStack:
         stack = as_stack(X)
         if len(stack) == 0:
             raise ValueError("X has 0 samples while a minimum of 1 is required")
@@ -186,7 +195,7 @@ class _ViewInput(KernelInput):
     def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
         return self.view_kernels._training_stack().training_gram()
 
-    def rows(self, estimator: Any, X: Any) -> MultiView:
+    def _rows(self, estimator: Any, X: Any) -> MultiView:
         if isinstance(X, KernelStack | LowRankStack):
             raise ValueError(
                 f"X is a {type(X).__name__}, but {type(estimator).__name__} was fitted on views; "

@@ -71,6 +71,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
     n_landmarks: int | None = None
 
     _takes_factors: ClassVar[bool] = False
+    _shares_subsets: ClassVar[bool] = True  # takes `ViewSubsets`
     input_: KernelInput
     _same_weights_for_all: ClassVar[bool] = True  # samples have the same kernel weights
     _penalty: ClassVar[str] = "C"  # the parameter that a path varies first

@@ -16,6 +16,7 @@ from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.factor_input import FactorInput, coefficients
 from kernelquilt.kernels.inputs import KernelInput, Samples, check_gram_memory, fit_input
+from kernelquilt.kernels.products import kernel_products
 
 LARGEST_PENALTY = 1e140  # for kernels of size 1; its square must not overflow
 LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
@@ -117,14 +118,13 @@ def weighted_scores(model: Any, rows: Any) -> Floats:
     weights = np.atleast_2d(model.weights_)
     needed = np.asarray(weights.any(axis=0))
     scores = np.tile(model.intercept_, (len(rows), 1))
-    if isinstance(model.input_, FactorInput):
-        factors = model.input_.factors(rows)
-        for m in np.flatnonzero(needed):
-            scores += factors.factor(int(m)) @ model.coef_[m].T
-        return scores
-    kernels = model.input_.kernels(rows, needed)
-    for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
-        scores += (kernel @ model.dual_coef_.T) * weights[:, m]
+    if isinstance(model.input_, FactorInput):  # whose coefficients are weighted
+        right = [coef.T if use else None for coef, use in zip(model.coef_, needed, strict=True)]
+        weights = np.ones_like(weights)
+    else:
+        right = [model.dual_coef_.T if use else None for use in needed]
+    for m, product in kernel_products(model.input_, rows, right):
+        scores += product * weights[:, m]
     return scores
 
 

@@ -228,6 +228,10 @@ class QuiltClassifier(BaseRidgeClassifier):
         self.loo_score_ = loo_accuracy(together, part)
 
     @property
+    def _shares_subsets(self) -> bool:  # type: ignore[override]
+        return self.completion is None
+
+    @property
     def _entries_per_row(self) -> int:
         return self._fitted.entries_per_row
 

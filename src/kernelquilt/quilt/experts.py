@@ -24,10 +24,12 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.passes import Passes
 from kernelquilt.data.preparation import as_given
+from kernelquilt.data.subsets import ViewSubsets
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import Samples
 from kernelquilt.quilt.expert_columns import Columns
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.subset_outputs import raw_outputs, subset_outputs
 
 N_TREES = 250
 MOST_ROWS = 50_000  # that a tree of the default forest sees
@@ -138,15 +140,28 @@ class ColumnExpert:
         """The class of the estimator."""
         return type(self.estimator).__name__
 
-    def outputs(self, rows: MultiView) -> Floats:
+    def outputs(self, rows: Any) -> Floats:
         """Return probabilities or predictions (n_rows, c), even for samples without views."""
-        X = self.columns.of(rows)
         c = self.out_of_sample.shape[1]
-        having = np.flatnonzero(~np.isnan(X).all(axis=1))
-        found = np.full((len(X), c), 1.0 / c if self.classify else 0.0)
+        having, raw = self._of_subsets(rows) if isinstance(rows, ViewSubsets) else self._of(rows)
+        found = np.full((len(rows), c), 1.0 / c if self.classify else 0.0)
         if len(having):
-            found[having] = _outputs(self.estimator, X[having], c, self.classify)
+            found[having] = _told(self.estimator, raw, c, self.classify)
         return found
+
+    def _of(self, rows: MultiView) -> tuple[Indices, Any]:
+        """Return the samples that have a value, and what the estimator says of them."""
+        X = self.columns.of(rows)
+        having = np.flatnonzero(~np.isnan(X).all(axis=1))
+        return having, raw_outputs(self.estimator, X[having]) if len(having) else None
+
+    def _of_subsets(self, rows: ViewSubsets) -> tuple[Indices, Any]:
+        X, view_of = self.columns.of(rows.samples), self.columns.views_of(rows.samples)
+        kept = rows.observed[:, [rows.names.index(name) for name in self.views]]
+        known = np.array([(~np.isnan(X[:, view_of == v])).any(axis=1) for v in range(kept.shape[1])])
+        having = np.flatnonzero((kept & known.T[rows.sample_of]).any(axis=1))
+        told = rows.sample_of[having], kept[having]
+        return having, subset_outputs(self.estimator, X, view_of, *told) if len(having) else None
 
 
 def fit_experts(
@@ -273,11 +288,9 @@ def _fit(estimator: Any, X: Floats, targets: Any, sample_weight: Floats) -> None
         ) from error
 
 
-def _outputs(estimator: Any, X: Floats, n_outputs: int, classify: bool) -> Floats:
+def _told(estimator: Any, raw: Floats, n_outputs: int, classify: bool) -> Floats:
     """Return probabilities of all classes, or predictions, (n, c)."""
-    if not classify:
-        return np.asarray(estimator.predict(X), dtype=np.float64).reshape(-1, n_outputs)
-    return _mixed(estimator.predict_proba(X), estimator.classes_, n_outputs)
+    return _mixed(raw, estimator.classes_, n_outputs) if classify else raw
 
 
 def _mixed(found: Floats, classes: Indices, n_outputs: int) -> Floats:
@@ -319,7 +332,7 @@ def _by_folds(
         # not every expert takes columns without a value, and some know columns by their number
         known = np.where(np.isnan(X[others]).all(axis=0), 0.0, X)
         _fit(part, known[others], targets[others], sample_weight[others])
-        return _outputs(part, known[held_out], n_outputs, classify)
+        return _told(part, raw_outputs(part, known[held_out]), n_outputs, classify)
 
     masks = folds(targets if classify else np.zeros(len(X)), rng)
     # the only samples of a class are left with what one says who does not know the class

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.data.subsets import samples_in
 from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.quilt.model import Completed, Quilt, TransferCompletion, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
@@ -115,8 +116,13 @@ class FittedQuilt:
     def scores(self, rows: Any) -> tuple[Floats, Floats]:
         """Return scores (1 or 2, n_rows, c) and (M, n_rows, c) of rows in their container."""
         self.made_again()
-        Z, observed = self.views.of(rows)
-        return self.quilt.scores(Z, observed, self.views.lengths(rows, Z, observed))
+        samples, sample_of = samples_in(rows)
+        Z, observed = self.views.of(samples)
+        lengths = self.views.lengths(samples, Z, observed)
+        if samples is rows:
+            return self.quilt.scores(Z, observed, lengths)
+        kept = self.input.observed_of(rows)[:, self.kernels]
+        return self.quilt.scores_of_subsets(Z, observed, lengths, sample_of, kept)
 
 
 def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[FittedQuilt, Targets]:

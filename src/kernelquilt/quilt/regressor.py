@@ -147,6 +147,10 @@ class QuiltRegressor(BaseRidgeRegressor):
         self._join(outputs, part)
 
     @property
+    def _shares_subsets(self) -> bool:  # type: ignore[override]
+        return self.completion is None
+
+    @property
     def _entries_per_row(self) -> int:
         return self._fitted.entries_per_row
 

@@ -103,6 +103,7 @@ def class_targets(codes: Indices, n_classes: int) -> Floats:
 class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Base of the classifiers made of kernel ridges, with probabilities."""
 
+    _shares_subsets = True  # takes `ViewSubsets`
     class_weight: Any
     input_: KernelInput
 

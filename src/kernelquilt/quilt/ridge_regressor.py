@@ -28,6 +28,7 @@ from kernelquilt.quilt.space.views import LEAST_SAMPLES
 class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
     """Base of the regressors made of kernel ridges."""
 
+    _shares_subsets = True  # takes `ViewSubsets`
     input_: KernelInput
 
     @abstractmethod

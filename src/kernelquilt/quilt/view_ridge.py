@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.kernels.products import landmark_scores
 from kernelquilt.quilt.ridge import Sums, fit_feature_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.maps import FeatureMap
@@ -160,16 +161,12 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
 
 def fused_scores(estimator: Any, rows: Any) -> Floats:
     """Return the weighted sum (n_rows, c) of the scores of the views that samples have."""
-    held = estimator.input_
-    observed = held.observed_of(rows)
     total = np.tile(estimator.stacking_.bias, (len(rows), 1))
     for m, (ridge, weight) in enumerate(
         zip(estimator.view_ridges_, estimator.reliability_, strict=True)
     ):
-        having = np.flatnonzero(observed[:, m])
-        if ridge is not None and weight > 0 and len(having):
-            part = held.narrowed(rows, m)[having]
-            total[having] += weight * ridge.scores(held.between(part, m, ridge.rows))
+        if ridge is not None and weight > 0:
+            total += weight * landmark_scores(estimator.input_, rows, m, ridge.rows, ridge.scores)
     return total
 
 

@@ -59,6 +59,7 @@ from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Polytope
+from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.absent.max_min import max_min_margin
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from kernelquilt.mkl.classifier import BaseMKLClassifier
@@ -353,7 +354,7 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
         coef = self.dual_coef_.reshape(len(self.intercept_), *self.dual_coef_.shape[-2:])
         needed = np.asarray(coef.any(axis=(0, 2)))
         scores = np.tile(self.intercept_, (len(rows), 1))
-        kernels = self.input_.kernels(rows, needed)
-        for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
-            scores += kernel @ coef[:, m].T
+        right = [coef[:, m].T if use else None for m, use in enumerate(needed)]
+        for _, product in kernel_products(self.input_, rows, right):
+            scores += product
         return scores

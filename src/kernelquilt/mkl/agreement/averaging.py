@@ -7,7 +7,9 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.solution import Solution
+from kernelquilt.data.subsets import samples_in
 from kernelquilt.kernels.factor_input import FactorInput
+from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import Prepared
 
@@ -49,19 +51,18 @@ def store_functions(model: Any, solutions: list[Solution]) -> None:
 
 def kernel_outputs(model: Any, rows: Any, needed: Bools) -> Iterator[Floats]:
     """Yield the outputs (n_rows, n_problems) of the needed views without their biases."""
-    if isinstance(model.input_, FactorInput):
-        factors = model.input_.factors(rows)
-        for m in np.flatnonzero(needed):
-            yield factors.factor(int(m)) @ model.coef_[m].T
-        return
-    kernels = model.input_.kernels(rows, needed)
-    for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
-        yield kernel @ model.dual_coef_[:, m].T
+    on_factors = isinstance(model.input_, FactorInput)
+    coef = model.coef_ if on_factors else model.dual_coef_.swapaxes(0, 1)
+    right = [each.T if use else None for each, use in zip(coef, needed, strict=True)]
+    return (product for _, product in kernel_products(model.input_, rows, right))
 
 
 def linear_outputs(model: Any, rows: Any, needed: Bools) -> Iterator[Floats]:
     """Yield the same of linear functions of the columns, `coef_`."""
-    return (rows[rows.names[m]] @ model.coef_[m].T for m in np.flatnonzero(needed))
+    samples, sample_of = samples_in(rows)
+    return (
+        (samples[samples.names[m]] @ model.coef_[m].T)[sample_of] for m in np.flatnonzero(needed)
+    )
 
 
 def mean_scores(model: Any, rows: Any, outputs: Outputs = kernel_outputs) -> Floats:

@@ -285,6 +285,7 @@ class LocalizedMKLClassifier(BaseMKLClassifier):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
+    _shares_subsets = False  # gates read the columns of all views
     _data_parameters: ClassVar[frozenset[str]] = BaseMKLClassifier._data_parameters | {
         "gating_view",
         "n_components",

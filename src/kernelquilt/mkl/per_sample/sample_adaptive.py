@@ -64,6 +64,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, Work
+from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.fitting import gathered
 from kernelquilt.mkl.multiclass import BinaryProblem
@@ -440,8 +441,9 @@ class SampleAdaptiveMKLClassifier(BaseMKLClassifier):
         switches = self.switches_.reshape(n_problems, -1, M)
         needed = np.asarray(weights.any(axis=0))
         parts = np.zeros((n_problems, len(rows), M))
-        kernels = self.input_.kernels(rows, needed)
-        for m, kernel in zip(np.flatnonzero(needed), kernels, strict=True):
-            duals = self.dual_coef_ * switches[:, :, m]
-            parts[:, :, m] = (kernel @ duals.T).T * weights[:, [m]]
+        right = [
+            (self.dual_coef_ * switches[:, :, m]).T if use else None for m, use in enumerate(needed)
+        ]
+        for m, product in kernel_products(self.input_, rows, right):
+            parts[:, :, m] = product.T * weights[:, [m]]
         return parts

@@ -85,6 +85,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
     n_landmarks: int | None
     input_: KernelInput
     _takes_factors: ClassVar[bool] = True
+    _shares_subsets: ClassVar[bool] = True  # takes `ViewSubsets`
     _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
     # what the kernels depend on, and a path of solves cannot vary
     _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views", "n_landmarks"})

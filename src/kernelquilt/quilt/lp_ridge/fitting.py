@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kernelquilt._typing import Floats
 from kernelquilt.core.solution import Options, Solution, warn_unless_converged
 from kernelquilt.kernels.inputs import Samples
+from kernelquilt.kernels.products import landmark_scores
 from kernelquilt.mkl.fitting import progress_reporter
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit
@@ -134,10 +135,9 @@ def entries_per_row(model: Any) -> int:
 def lp_ridge_scores(model: Any, rows: Any) -> Floats:
     """Return the scores (n_rows, c) of samples in their container."""
     scores = np.tile(model.intercept_, (len(rows), 1))
-    observed = model.input_.observed_of(rows)
     for m, made, coef in zip(model._views.kernels, model._views.maps, model._coef, strict=True):
-        having = np.flatnonzero(observed[:, m])
-        if model.weights_[m] > 0 and len(having):
-            part = model.input_.narrowed(rows, m)[having]
-            scores[having] += model.input_.between(part, m, made.columns) @ coef
+        if model.weights_[m] > 0:
+            scores += landmark_scores(
+                model.input_, rows, int(m), made.columns, lambda kernel, coef=coef: kernel @ coef
+            )
     return scores

@@ -93,7 +93,11 @@ class Joint(NamedTuple):
 
     def scores(self, flat: Floats, lengths: Floats) -> Floats:
         """Return scores (n_rows, c) of completed features and their squared lengths."""
-        D = joint_distances(lengths, self.lengths, flat @ self.points.T)
+        return self.scores_of_products(flat @ self.points.T, lengths)
+
+    def scores_of_products(self, products: Floats, lengths: Floats) -> Floats:
+        """Return the same from products (n_rows, n_points) with the points, overwritten."""
+        D = joint_distances(lengths, self.lengths, products)
         D *= -self.rate
         return self.ridge.scores(np.exp(D, out=D))
 

@@ -223,6 +223,10 @@ class QuiltSurvival(BaseEstimator):
         self.loo_score_ = concordance(risk, event, time)
         self.unique_times_, self.baseline_hazard_ = breslow_hazard(risk, event, time)
 
+    @property
+    def _shares_subsets(self) -> bool:
+        return self.completion is None
+
     def predict(self, X: Any) -> Floats:
         """Return the risk scores of samples.
 

@@ -1,0 +1,182 @@
+r"""What experts need of completed views, for samples with many subsets of their views.
+
+Both passes of :mod:`kernelquilt.quilt.space.transfer` are linear in the features of the views T
+that are left to a sample, and only weights depend on T:
+
+.. math:: u_l = \sum_{k \in T} \lambda_{lk} x_{lk}, \qquad
+          v_p = \sum_{l \ne p} M_{pl}' u_l = \sum_{l \ne p} \sum_{k \in T} \lambda_{lk} y_{plk}
+          \quad \text{for } p \notin T,
+
+with :math:`x_{ll} = z_l`, and :math:`x_{lk} = W_{lk}' z_k` what view k says of view l;
+:math:`\lambda_{ll} = 1` where l is in T, and :math:`\lambda_{lk} = \omega_{lk} / \sum_{j \in T}
+\omega_{lj}` where it is not. Where nothing serves for l, the mean takes the place of a view k.
+:math:`y_{plk} = M_{pl}' x_{lk}` is computed once for a sample and serves all T. Experts see of v
+only products with vectors that they know and its length: products of y with these vectors, and of y
+with each other, are all that is combined.
+
+=============  ==============================
+symbol         name here
+=============  ==============================
+T              a row of ``subsets``
+x_lk           ``x[l][:, k]``
+y_plk          ``y[:, (l, k)]``
+lambda         ``weights[:, l, k]``
+=============  ==============================
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.quilt.space.pair_maps import Features, Similarities, times
+from kernelquilt.quilt.space.transfer import Transfer
+
+BLOCK = 2**23  # numbers that are held at a time
+
+
+class Products(NamedTuple):
+    """What experts need of some rows.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (k,)
+        Which they are.
+    products : ndarray of shape (k, e)
+        Of the features of all views with given vectors.
+    lengths : ndarray of shape (k,)
+        Squared lengths over all views.
+    """
+
+    rows: Indices
+    products: Floats
+    lengths: Floats
+
+
+def completed_products(
+    transfer: Transfer,
+    Z: Features,
+    present: Bools,
+    lengths: Floats,
+    sample_of: Indices,
+    observed: Bools,
+    right: list[Floats],
+) -> Iterator[Products]:
+    """Complete the views of samples with subsets of their views.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    Z : Features of n samples
+    present : ndarray of bool of shape (n, M)
+        The views that they have.
+    lengths : ndarray of shape (M, n)
+        Their squared lengths.
+    sample_of : ndarray of int of shape (P,)
+        Sample of each row, in ascending order.
+    observed : ndarray of bool of shape (P, M)
+        Views that are left in it.
+    right : list of M ndarrays of shape (D_p, e)
+        The given vectors, by view.
+
+    Yields
+    ------
+    products : Products
+        Of all rows in turn; of those without any view, anything.
+    """
+    M, e = len(Z), right[0].shape[1]
+    x = Similarities(_said(transfer, Z, present))
+    known = np.stack([z @ each for z, each in zip(Z, right, strict=True)], axis=1)
+    for samples, subsets, rows in _lists_of_subsets(sample_of, observed):
+        weights = _weights(transfer, subsets)
+        n_vectors = M**2 * np.count_nonzero(weights.any(axis=(0, 1)))
+        size = max(1, BLOCK // (n_vectors * (e + max(map(len, right))) + len(subsets) * e))
+        for start in range(0, len(samples), size):
+            part = samples[start : start + size]
+            products, squares = _completed(transfer, x, part, subsets, weights, right, known[part])
+            squares += lengths.T[part] @ subsets.T.astype(np.float64)
+            yield Products(
+                rows[start : start + size].ravel(), products.reshape(-1, e), squares.ravel()
+            )
+
+
+def _said(transfer: Transfer, Z: Features, present: Bools) -> Features:
+    """Return x_lk of samples by view l, (n, M + 1, D_l), zero where k is absent or does not serve.
+
+    What stands last is the mean.
+    """
+    known = Similarities(Z)
+    x = []
+    for l, z in enumerate(Z):
+        said = np.zeros((len(z), len(Z) + 1, z.shape[1]))
+        said[:, l], said[:, -1] = z, transfer.means[l]
+        for k, made in transfer.first[l].items():
+            having = np.flatnonzero(present[:, k])
+            said[having, k] = made.pieces(known, having)[0]
+        x.append(said)
+    return x
+
+
+def _lists_of_subsets(
+    sample_of: Indices, observed: Bools
+) -> Iterator[tuple[Indices, Bools, Indices]]:
+    """Yield samples (n,) with the same subsets (K, M) of views, and their rows (n, K)."""
+    starts = np.flatnonzero(np.diff(sample_of, prepend=-1))
+    ends = np.append(starts[1:], len(sample_of))
+    found: dict[bytes, list[int]] = {}
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        found.setdefault(observed[start:end].tobytes(), []).append(number)
+    for numbers in found.values():
+        first = starts[numbers]
+        n_subsets = ends[numbers[0]] - first[0]
+        rows = first[:, None] + np.arange(n_subsets)
+        yield sample_of[first], observed[rows[0]], rows
+
+
+def _weights(transfer: Transfer, subsets: Bools) -> Floats:
+    """Return lambda (K, M, M + 1) of subsets (K, M); what stands last is that of the mean."""
+    K, M = subsets.shape
+    weights = np.zeros((K, M, M + 1))
+    weights[:, :, :M] = transfer.weights * subsets[:, None, :]
+    total = weights.sum(axis=2)
+    served = total > 0
+    weights[served] /= total[served][:, None]
+    weights[:, :, M] = ~served
+    weights[subsets] = np.eye(M, M + 1)[np.nonzero(subsets)[1]]
+    weights[~subsets.any(axis=1)] = 0.0
+    return weights
+
+
+def _completed(
+    transfer: Transfer,
+    x: Similarities,
+    samples: Indices,
+    subsets: Bools,
+    weights: Floats,
+    right: list[Floats],
+    known: Floats,
+) -> tuple[Floats, Floats]:
+    """Return products (n, K, e) of some samples, and squared lengths (n, K) of filled views.
+
+    Those of the views themselves with the given vectors are `known` (n, M, e).
+    """
+    # what is in no subset says nothing, and the mean is hardly ever needed
+    sources = np.flatnonzero(weights.any(axis=(0, 1)))
+    squares = np.zeros((len(samples), len(subsets)))
+    vectors, coef = [known], [subsets.astype(np.float64)]
+    for p, each in enumerate(right):
+        absent = np.flatnonzero(~subsets[:, p])
+        if len(absent) == 0:
+            continue
+        others = sources[sources != p]
+        made, place = transfer.second[p], (samples[:, None], others)
+        views = [p] if made is None else made.views
+        y = x.features[p][place] if made is None else made.pieces(x, place)
+        y = y.reshape(len(samples), -1, y.shape[-1])
+        own = weights[np.ix_(absent, views, others)].reshape(len(absent), -1)
+        squares[:, absent] += np.einsum("nkj,kj->nk", own @ (y @ y.swapaxes(1, 2)), own)
+        vectors.append(times(y, each))
+        coef.append(np.zeros((len(subsets), own.shape[1])))
+        coef[-1][absent] = own
+    return np.hstack(coef) @ np.concatenate(vectors, axis=1), squares

@@ -1,0 +1,103 @@
+"""What estimators on columns say of samples with many subsets of their views.
+
+A tree sends a sample whose column is NaN to one side, so that subsets part only at nodes where the
+value goes to the other side: forests walk once through each tree with all subsets of a sample.
+Other estimators are asked about each subset.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+from kernelquilt._typing import Bools, Floats, Indices
+
+FORESTS = (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+BLOCK = 2**22  # numbers that are held at a time
+
+
+def raw_outputs(estimator: Any, X: Floats) -> Floats:
+    """Return probabilities (n, c) of the classes that the estimator knows, or predictions."""
+    if is_classifier(estimator):
+        return np.asarray(estimator.predict_proba(X))
+    return np.asarray(estimator.predict(X), dtype=np.float64).reshape(len(X), -1)
+
+
+def subset_outputs(
+    estimator: Any, X: Floats, view_of: Indices, sample_of: Indices, kept: Bools
+) -> Floats:
+    """Return what `raw_outputs` are if columns of views that are left out are NaN.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted to d columns.
+    X : ndarray of shape (n, d)
+        NaN where a value is not known.
+    view_of : ndarray of int of shape (d,)
+        The view of each column.
+    sample_of : ndarray of int of shape (P,)
+        Sample of each row, in ascending order.
+    kept : ndarray of bool of shape (P, V)
+        Views that are left in it.
+
+    Returns
+    -------
+    outputs : ndarray of shape (P, c)
+    """
+    if type(estimator) in FORESTS:
+        return _forest_outputs(estimator, X, view_of, sample_of, kept)
+    size = max(1, BLOCK // X.shape[1])
+    parts = [slice(start, start + size) for start in range(0, len(kept), size)]
+    return np.concatenate(
+        [
+            raw_outputs(estimator, np.where(kept[part][:, view_of], X[sample_of[part]], np.nan))
+            for part in parts
+        ]
+    )
+
+
+def _forest_outputs(
+    forest: Any, X: Floats, view_of: Indices, sample_of: Indices, kept: Bools
+) -> Floats:
+    from kernelquilt.quilt.compiled_trees import add_leaves
+
+    known = ~np.isnan(X)
+    values = np.where(known, X, 0.0).astype(np.float32)  # as trees take them
+    starts = np.searchsorted(sample_of, np.arange(len(X) + 1))
+    order = np.arange(len(kept))
+    total: Any = None
+    for each in forest.estimators_:
+        tree = each.tree_
+        # of probabilities the classes stand last, of predictions the targets
+        leaves = tree.value[:, 0] if is_classifier(forest) else tree.value[:, :, 0]
+        if total is None:
+            total = np.zeros((len(kept), leaves.shape[1]))
+        add_leaves(
+            tree.children_left,
+            tree.children_right,
+            tree.feature,
+            tree.threshold,
+            tree.missing_go_to_left.astype(np.bool_),
+            np.ascontiguousarray(leaves),
+            tree.max_depth,
+            values,
+            known,
+            view_of,
+            starts,
+            kept,
+            order,
+            total,
+        )
+    return np.asarray(total / len(forest.estimators_))
