@@ -64,7 +64,7 @@ class Columns:
     def views_of(self, rows: MultiView) -> Indices:
         """Return the number of the view of each column (d,) of samples."""
         widths = [as_given(rows).given(name).shape[1] for name in self.views]
-        return np.repeat(np.arange(len(widths)), widths)[self._used]
+        return np.repeat(np.arange(len(widths)), widths)[self.used]
 
     def _side_by_side(self, rows: MultiView) -> Floats:
         return np.hstack([self._numbers(rows, name) for name in self.views])
