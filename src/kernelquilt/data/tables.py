@@ -310,8 +310,10 @@ def _note_of_names(features: Any, columns: Mapping[str, list[int]]) -> tuple[str
     first = features.iloc[:, 0]
     if not any(0 in positions for positions in columns.values()) or len(first) < 2:
         return ()
-    numbered = np.issubdtype(first.dtype, np.integer) and (np.diff(first) == 1).all()
-    if not (numbered or (first.dtype == object and first.is_unique)):
+    # types of texts and of numbers with gaps are pandas' own
+    values = first.to_numpy()
+    numbered = values.dtype.kind in "iu" and (np.diff(values) == 1).all()
+    if not (numbered or (values.dtype.kind == "O" and first.is_unique)):
         return ()
     return (
         f"column {first.name!r} is a feature, but differs in every row; if it names the samples, "
