@@ -197,7 +197,9 @@ def _load(path: Path) -> _Table:
             twice = list(header[header.duplicated() & header.notna()])
             frame = pd.read_csv(path, sep=separator, low_memory=False)
         index = None
-        if not isinstance(frame.index, pd.RangeIndex):
+        # names of rows that are numbers are a range from pandas 3 on
+        named = suffix != ".parquet" and not frame.index.equals(pd.RangeIndex(len(frame)))
+        if named or not isinstance(frame.index, pd.RangeIndex):
             index = str(frame.index.name or "index")
             frame = frame.reset_index(names=index)
         frame.columns = pd.Index([str(name) for name in frame.columns])
