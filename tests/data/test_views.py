@@ -171,6 +171,7 @@ class TestMultiView:
         assert "6 samples, 2 views, 16.7 % absent, 2 distinct patterns" in text
         assert "mri       3 columns  33.3 % absent" in text
         assert "0 samples" in repr(MultiView(blocks)[:0])
+        assert "6 samples, 1 view, " in repr(MultiView(blocks).select(["mri"]))
 
     def test_pickle(self, blocks):
         X = pickle.loads(pickle.dumps(MultiView(blocks, index=range(6))))

@@ -468,8 +468,9 @@ class MultiView:
 
     def _told(self) -> tuple[str, tuple[str, ...], list[str], Bools]:
         """Return title, names, sizes and presence of the views."""
+        n_views = len(self._blocks)
         return (
-            f"MultiView: {len(self)} samples, {len(self._blocks)} views",
+            f"MultiView: {len(self)} samples, {n_views} view{'s' * (n_views != 1)}",
             self.names,
             [f"{block.shape[1]:>6} columns  " for block in self._blocks.values()],
             self._observed,

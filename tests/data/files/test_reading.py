@@ -22,6 +22,18 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.parametrize("first", ["p1 p2 p3", "1 2 3"], ids=["texts", "numbers"])
+def test_a_column_that_may_name_the_samples_is_noticed(tmp_path, first):
+    rows = [f"{name},{value},{value % 2}" for value, name in enumerate(first.split())]
+    (tmp_path / "table.csv").write_text("\n".join(["name,value,ill", *rows]))
+    # texts have a type of their own from pandas 3 on
+    with (
+        pd.option_context("future.infer_string", True),
+        pytest.warns(UserWarning, match="'name' is a feature, but differs in every row"),
+    ):
+        kq.read_views(tmp_path / "table.csv", label="ill")
+
+
 class TestFolder:
     def test_tables_are_joined_on_the_samples(self, folder):
         with pytest.warns(UserWarning, match="left out") as caught:

@@ -197,7 +197,9 @@ def _load(path: Path) -> _Table:
             twice = list(header[header.duplicated() & header.notna()])
             frame = pd.read_csv(path, sep=separator, low_memory=False)
         index = None
-        if not isinstance(frame.index, pd.RangeIndex):
+        # names of rows that are numbers are a range from pandas 3 on
+        named = suffix != ".parquet" and not frame.index.equals(pd.RangeIndex(len(frame)))
+        if named or not isinstance(frame.index, pd.RangeIndex):
             index = str(frame.index.name or "index")
             frame = frame.reset_index(names=index)
         frame.columns = pd.Index([str(name) for name in frame.columns])
@@ -310,8 +312,10 @@ def _note_of_names(features: Any, columns: Mapping[str, list[int]]) -> tuple[str
     first = features.iloc[:, 0]
     if not any(0 in positions for positions in columns.values()) or len(first) < 2:
         return ()
-    numbered = np.issubdtype(first.dtype, np.integer) and (np.diff(first) == 1).all()
-    if not (numbered or (first.dtype == object and first.is_unique)):
+    # types of texts and of numbers with gaps are pandas' own
+    values = first.to_numpy()
+    numbered = values.dtype.kind in "iu" and (np.diff(values) == 1).all()
+    if not (numbered or (values.dtype.kind == "O" and first.is_unique)):
         return ()
     return (
         f"column {first.name!r} is a feature, but differs in every row; if it names the samples, "
