@@ -138,6 +138,16 @@ def test_views_and_kernels_that_cannot_be_squared_are_refused():
             kq.TransferFill().fit(stack)
 
 
+@pytest.mark.parametrize(("size", "dtype"), [(1e80, np.float64), (1e12, np.float32)])
+def test_factors_whose_kernels_cannot_be_squared_are_refused(size, dtype):
+    blocks, observed, y = views()
+    factors = {**blocks, "b": size * blocks["b"]}
+    factors = {name: block.astype(dtype) for name, block in factors.items()}
+    stack = kq.LowRankStack(factors, observed=observed)
+    with pytest.raises(ValueError, match=r"factor of kernel 'b' of \d+ samples has entries up to"):
+        kq.SimpleMKLClassifier().fit(stack, y)
+
+
 def test_correlation_of_a_view_of_tiny_numbers():
     blocks, observed, _ = views()
     for eps in (None, 0.0):

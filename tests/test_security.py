@@ -3,19 +3,29 @@
 import ast
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
 import kernelquilt as kq
+from kernelquilt.experiments.demo import demo_study
 from kernelquilt.experiments.errors import UserError
+from kernelquilt.experiments.reporting.page import write_report
+from kernelquilt.experiments.reporting.summary import summarise
 from kernelquilt.experiments.running.store import Row, Store, StoreError
-from kernelquilt.experiments.study.protocol import DataSet
-from kernelquilt.experiments.study.sources import DataDirectory, DataMissingError
+from kernelquilt.experiments.study.protocol import DataSet, ProtocolError, parse_protocol
+from kernelquilt.experiments.study.sources import DataDirectory, DataMissingError, UserSource
+from kernelquilt.experiments.study.splits import make_split
+
+pd = pytest.importorskip("pandas")
 
 SOURCES = sorted(Path(kq.__file__).parent.rglob("*.py"))
 DANGEROUS = {
@@ -60,6 +70,81 @@ def test_arrays_with_pickled_objects_are_refused(tmp_path):
     with pytest.raises((ValueError, UserError)):
         kq.read_views(tmp_path / "a.npy")
     assert not marker.exists()
+
+
+def _parquet(path, content):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [content] * 4, "y": [0, 1, 0, 1]})
+    frame.attrs["note"] = "cos\nsystem\n(S'false'\ntR."
+    frame.to_parquet(path)
+
+
+def _h5mu(path, content):
+    mudata, anndata = (pytest.importorskip(name) for name in ("mudata", "anndata"))
+    data = anndata.AnnData(np.arange(8.0).reshape(4, 2), uns={"note": np.frombuffer(content, np.uint8)})
+    mudata.MuData({"a": data}).write(path)
+
+
+def _mat(path, content):
+    objects = np.array([content] * 4, dtype=object)
+    savemat(path, {"K": np.eye(4), "y": objects, "note": np.frombuffer(content, np.uint8)})
+
+
+def _table(separator):
+    def write(path, content):
+        rows = [f"{content!r}{separator}{k}" for k in range(4)]
+        path.write_text("\n".join([f"a{separator}y", *rows]))
+
+    return write
+
+
+FORMATS = {
+    "csv": _table(","), "tsv": _table("\t"), "parquet": _parquet, "h5mu": _h5mu, "mat": _mat,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("kind", FORMATS)
+def test_pickled_objects_in_other_files_stay_bytes(tmp_path, kind):
+    """They are given as what cells, notes and variables hold."""
+    marker = tmp_path / "executed"
+    content = pickle.dumps(Payload(marker))
+    FORMATS[kind](tmp_path / f"data.{kind}", content)
+    with suppress(ValueError):
+        kq.read_views(tmp_path / f"data.{kind}", label="y")
+    assert not marker.exists()
+    pickle.loads(content).close()
+    assert marker.exists()  # it would have been noticed
+
+
+def test_protocols_are_text_and_numbers():
+    """What looks like code in TOML is a name of no data set, kernel or method."""
+    text = (Path(kq.__file__).parent / "experiments/study/protocols/quilt.toml").read_text()
+    code = "__import__('os').abort()"
+    (study, _), *_ = parse_protocol(re.sub(r'kernels = "[^"]+"', f'kernels = "{code}"', text))
+    assert study.problem["kernels"] == code
+    source = UserSource(kq.MultiView([np.eye(8)]), np.arange(8) % 2)
+    cell = replace(next(study.cells()), dataset=DataSet("first"))
+    with pytest.raises(ProtocolError, match="there are no kernels"):
+        make_split(cell, source(cell.dataset))
+
+
+def test_reports_stay_in_their_directory(tmp_path):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    names = ["../../evil", "/evil", "..", "a/../../b", "C:\\evil", "nul\0byte", ".hidden", ""]
+    summaries = []
+    for name in names:
+        study = replace(demo_study(), protocol=name, name=name, settings=[0.0], repetitions=1)
+        rows = [
+            Row(c.key, name, name, c.dataset.name, "0.0", 0, c.method, figures={"accuracy": 0.5})
+            for c in study.cells()
+        ]
+        summaries.append(summarise(study, rows))
+    output = tmp_path / "some" / "where"
+    report = write_report(summaries, output)
+    assert {path.parent for path in (report.page, *report.files)} == {output}
+    assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {output}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCES[0].parent)))

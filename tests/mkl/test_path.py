@@ -148,6 +148,8 @@ def test_search_over_lists_of_grids_and_other_parameters(samples):
     assert len(search.cv_results_["params"]) == 5
     assert search.cv_results_["param_tol"].mask.tolist() == [True, True, False, False, False]
     assert not hasattr(search, "best_estimator_")
+    with pytest.raises(NotFittedError, match="fitted with refit=False"):
+        search.predict(X)
 
 
 def warnings_of(search, X, y):

@@ -77,7 +77,9 @@ class BestCandidate:
     @property
     def _best(self) -> Any:
         """The best estimator, or the error that there is none."""
-        check_is_fitted(self, "best_estimator_")
+        check_is_fitted(self, "cv_results_")
+        remedy = "this %(name)s was fitted with refit=False, and thus has no estimator to ask"
+        check_is_fitted(self, "best_estimator_", msg=remedy)
         return self.best_estimator_
 
     @property

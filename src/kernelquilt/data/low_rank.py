@@ -18,6 +18,7 @@ from kernelquilt.core.psd import pivoted_factor
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.blocks import with_nan
 from kernelquilt.data.kernel_rows import KernelRows
+from kernelquilt.data.gram import LARGEST
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 
@@ -267,9 +268,16 @@ class LowRankStack(KernelRows):
         return True
 
     def _check_finite(self, m: int, factor: Array, present: Bools) -> None:
-        if factor.size == 0 or (np.isfinite(factor.min()) and np.isfinite(factor.max())):
+        largest = np.sqrt(LARGEST[factor.dtype.name])
+        if factor.size == 0 or (factor.min() >= -largest and factor.max() <= largest):
             return
         bad = ~np.isfinite(factor[present])
+        if not bad.any():
+            raise ValueError(
+                f"the factor of kernel {self.names[m]!r} of {present.sum()} samples has entries up "
+                f"to {np.abs(factor).max():.3g}, whose kernel is too large for {factor.dtype}; "
+                "divide it by its largest entry"
+            )
         raise ValueError(
             f"the factor of kernel {self.names[m]!r} has {bad.sum()} entries that are NaN or inf "
             f"in {bad.any(axis=1).sum()} of its {present.sum()} observed samples; mark samples as "

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, rosen, rosen_der
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import kernelquilt as kq
 from holes import assert_psd, hide, random_mask, related_kernels, unit
@@ -761,3 +762,5 @@ class TestSearch:
         with pytest.raises(ValueError, match="refit=False"):
             search.fit_transform(self.stack())
         assert search.fit(self.stack()).best_params_ == {"eps": 0.1}
+        with pytest.raises(NotFittedError, match="fitted with refit=False"):
+            search.transform(self.stack())
