@@ -60,13 +60,18 @@ def check_targets(
         raise ValueError(
             f"X has {len(data)} samples, but y has {len(y)} labels; give one label per sample"
         )
+    return y, check_weights(sample_weight, y)
+
+
+def check_weights(sample_weight: Any, y: Array) -> Floats:
+    """Return the weights (n,) of samples with targets (n,) or (n, c), 1 by default."""
     weight = _check_sample_weight(sample_weight, y, dtype=np.float64)
     if (weight < 0).any():
         raise ValueError(
             f"{(weight < 0).sum()} of {len(weight)} sample weights are negative; "
             "leave samples out with a weight of 0"
         )
-    return y, weight
+    return np.asarray(weight)
 
 
 def _check_labelled(y: Array) -> None:

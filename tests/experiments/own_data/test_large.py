@@ -88,3 +88,45 @@ def test_a_large_file_is_described_by_the_command(table, little_memory):
     assert shown.exit_code == 0, shown.output
     assert "390 samples" in shown.output
     assert "read piece by piece" in shown.output
+
+
+@pytest.fixture
+def times(table):
+    """A column of times, some of them missing, between the views."""
+    frame = pd.read_parquet(table)
+    rng = np.random.default_rng(1)
+    frame.insert(2, "a.months", rng.exponential(10.0, len(frame)))
+    frame.loc[20:24, "a.months"] = np.nan
+    frame["ill"] = frame["ill"].map({"yes": 1.0, "no": 0.0})
+    frame.to_parquet(table, row_group_size=70)
+    return table
+
+
+def test_survival_in_a_large_file(times, little_memory, monkeypatch):
+    columns = {"label": "ill", "time": "a.months"}
+    whole = read_data(times, **columns)
+    little_memory()
+    data = read_data(times, **columns)
+    assert isinstance(data.views, LazyViews)
+    assert data.task == "survival"
+    assert data.views.columns["a"] == ("a.x", "a.y")
+    np.testing.assert_array_equal(data.y, whole.y)
+    found, expected = describe(data), describe(whole)
+    assert replace(found, notes=expected.notes) == expected
+    assert "15 of 400 samples left out: no label" in found.notes
+    monkeypatch.setattr(compare, "SAMPLE", 100)
+    sample = comparable(data, seed=0)
+    assert sample.views.shape == (100, 2)
+    told = "100 of 385 samples, drawn at random, are compared on: the file is large"
+    assert told in comparison_study(sample).notes
+    with pytest.raises(DataFileError, match="no column 'years'"):
+        read_data(times, label="ill", time="years")
+
+
+def test_survival_in_a_large_file_by_the_command(times, little_memory):
+    little_memory()
+    options = ["--label", "ill", "--time", "a.months"]
+    shown = CliRunner().invoke(cli.commands(), ["describe", str(times), *options])
+    assert shown.exit_code == 0, shown.output
+    assert "385 samples" in shown.output
+    assert "QuiltSurvival" in shown.output

@@ -24,38 +24,47 @@ def survival_data(seed, n=40, J=3, ties=True):
     return F, rng.random(n) < 0.7, time
 
 
-def brute_force(a, F, event, time):
+def brute_force(a, F, event, time, v):
     """Return the objective by loops over times and tied events."""
     eta = a @ F
+    risk = v * np.exp(eta)
     loss = 0.0
     for t in np.unique(time[event]):
         dead = event & (time == t)
         d = dead.sum()
         for number in range(d):
-            at_risk = np.exp(eta[time >= t]).sum() - number / d * np.exp(eta[dead]).sum()
-            loss += np.log(at_risk)
-        loss -= eta[dead].sum()
-    return loss / len(time) + PENALTY * a @ a
+            at_risk = risk[time >= t].sum() - number / d * risk[dead].sum()
+            loss += v[dead].mean() * np.log(at_risk / v.sum())
+        loss -= v[dead] @ eta[dead]
+    return loss / v.sum() + PENALTY * a @ a
 
 
-def in_order(F, event, time):
-    terms = _terms(event, time)
+def weights_of(kind, n=40):
+    return np.ones(n) if kind == "equal" else np.random.default_rng(9).uniform(0.1, 5.0, n)
+
+
+either_weights = pytest.mark.parametrize("kind", ["equal", "unequal"])
+
+
+def in_order(F, event, time, v=None):
+    terms = _terms(event, time, np.ones(len(time)) if v is None else v)
     return np.ascontiguousarray(F[:, terms.order].T), terms
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_value_is_that_of_loops_over_ties(seed):
-    F, event, time = survival_data(seed)
+@either_weights
+def test_value_is_that_of_loops_over_ties(seed, kind):
+    problem = *survival_data(seed), weights_of(kind)
     a = np.random.default_rng(seed).uniform(0, 2, 3)
     np.testing.assert_allclose(
-        cox_value(a, *in_order(F, event, time)), brute_force(a, F, event, time), rtol=1e-12
+        cox_value(a, *in_order(*problem)), brute_force(a, *problem), rtol=1e-12
     )
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_derivatives_are_those_of_differences(seed):
-    F, event, time = survival_data(seed)
-    problem = in_order(F, event, time)
+@either_weights
+def test_derivatives_are_those_of_differences(seed, kind):
+    problem = in_order(*survival_data(seed), weights_of(kind))
     a = np.random.default_rng(seed).uniform(0, 2, 3)
     gradient, hessian = cox_derivatives(a, *problem)
     step = 1e-6
@@ -68,10 +77,11 @@ def test_derivatives_are_those_of_differences(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_weights_are_optimal(seed):
-    F, event, time = survival_data(seed, J=4)
-    a = solve_cox_stacking(F, event, time)
-    gradient, _ = cox_derivatives(a, *in_order(F, event, time))
+@either_weights
+def test_weights_are_optimal(seed, kind):
+    problem = *survival_data(seed, J=4), weights_of(kind)
+    a = solve_cox_stacking(*problem)
+    gradient, _ = cox_derivatives(a, *in_order(*problem))
     assert (a >= 0).all()
     np.testing.assert_allclose(gradient[a > 0], 0.0, atol=1e-9)
     assert (gradient[a == 0] >= -1e-9).all()
@@ -83,6 +93,34 @@ def test_weights_do_not_depend_on_the_order_or_the_unit_of_time():
     one = solve_cox_stacking(F, event, time)
     np.testing.assert_allclose(solve_cox_stacking(F[:, order], event[order], time[order]), one)
     np.testing.assert_allclose(solve_cox_stacking(F, event, 365.25 * time), one)
+
+
+def test_sample_weights_are_copies_and_only_their_ratios_count():
+    F, event, time = survival_data(5, ties=False)
+    v = np.where(event, 1, np.random.default_rng(1).integers(1, 4, 40)).astype(float)
+    rows = np.repeat(np.arange(40), v.astype(int))
+    one = solve_cox_stacking(F, event, time, v)
+    # copies of events would be ties
+    np.testing.assert_allclose(solve_cox_stacking(F[:, rows], event[rows], time[rows]), one)
+    np.testing.assert_allclose(solve_cox_stacking(F, event, time, 7.3 * v), one)
+    v = np.random.default_rng(2).integers(1, 4, 40).astype(float)
+    rows = np.repeat(np.arange(40), v.astype(int))
+    for found, expected in zip(
+        breslow_hazard(F[0], event, time, v),
+        breslow_hazard(F[0, rows], event[rows], time[rows]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(
+        concordance(F[0], event, time, 0.1 * v), concordance(F[0, rows], event[rows], time[rows])
+    )
+
+
+def test_times_of_samples_that_do_not_count():
+    event, time = np.array([True, True, False]), np.array([1.0, 2.0, 5.0])
+    found = martingale_residuals(event, time, np.array([1.0, 1.0, 0.0]))
+    np.testing.assert_allclose(found[:2], martingale_residuals(event[:2], time[:2]))
+    assert np.isfinite(found).all()
 
 
 def test_huge_scores_do_not_overflow():

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -100,7 +101,7 @@ def read_data(
         )
     try:
         check_joined(path)
-        read = read_large if is_large(path) else read_content
+        read = partial(read_large, beside=time) if is_large(path) else read_content
         content = read(path, label=label, views=views, index=index)
         if time is not None:
             content = _with_times(content, read(path, label=time, views=views, index=index), time)
@@ -128,7 +129,7 @@ def _with_times(content: Content, times: Content, column: str) -> Content:
     assert content.unlabelled is not None
     assert times.unlabelled is not None
     views = content.samples
-    if isinstance(views, MultiView):
+    if isinstance(views, MultiView) and not isinstance(views, LazyViews):
         blocks = {name: _without(views.given(name), column) for name in views.names}
         kept = {name: block for name, block in blocks.items() if block.shape[1]}
         present = [_present(block, views, name) for name, block in kept.items()]

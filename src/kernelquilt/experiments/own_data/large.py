@@ -37,7 +37,12 @@ def check_joined(path: Path) -> None:
 
 
 def read_large(
-    path: Path, label: str | None, views: ViewPatterns | None, index: str | None
+    path: Path,
+    label: str | None,
+    views: ViewPatterns | None,
+    index: str | None,
+    *,
+    beside: str | None = None,
 ) -> Content:
     """Return the content of a parquet file with views that are not in memory.
 
@@ -46,6 +51,8 @@ def read_large(
     path : Path
     label, views, index
         As in `kernelquilt.read_views`.
+    beside : str or None, default=None
+        A column that is no feature either.
 
     Returns
     -------
@@ -59,7 +66,7 @@ def read_large(
             raise ReadingError(unknown(path, "column", column, names))
     label = LABELS if label is None and LABELS in names else label
     written = (stored.schema_arrow.pandas_metadata or {}).get("index_columns", [])
-    kept = [name for name in names if name not in (label, index, *map(str, written))]
+    kept = [name for name in names if name not in (label, index, beside, *map(str, written))]
     columns = group_columns(kept, views)
     with explained(path):
         made = MultiView.stream(

@@ -1,16 +1,18 @@
 r"""The proportional hazards model on a handful of scores.
 
 The hazard of sample i is :math:`h_0(t) \exp(\eta_i)` with :math:`\eta_i = \sum_j a_j F_j(x_i)`. The
-weights minimise the partial likelihood with Efron's correction for tied events,
+weights minimise the partial likelihood with Efron's correction for tied events, in which sample i
+counts :math:`v_i` times,
 
-.. math:: \min_{a \ge 0} \; -\frac1n \sum_t \Bigl[ \sum_{i \in D_t} \eta_i -
-          \sum_{l=0}^{d_t - 1} \log\Bigl( \sum_{i \in R_t} e^{\eta_i}
-          - \frac{l}{d_t} \sum_{i \in D_t} e^{\eta_i} \Bigr) \Bigr] + \mu \, a'a,          (1)
+.. math:: \min_{a \ge 0} \; -\frac{1}{\sum_i v_i} \sum_t \Bigl[ \sum_{i \in D_t} v_i \eta_i -
+          \bar v_t \sum_{l=0}^{d_t - 1} \log\Bigl( \sum_{i \in R_t} v_i e^{\eta_i}
+          - \frac{l}{d_t} \sum_{i \in D_t} v_i e^{\eta_i} \Bigr) \Bigr] + \mu \, a'a,          (1)
 
-where :math:`D_t` are the :math:`d_t` samples with an event at time t and :math:`R_t` those whose
-time is t or later. It is strictly convex. Breslow's estimator of the baseline on the result is
+where :math:`D_t` are the :math:`d_t` samples with an event at time t, :math:`\bar v_t` is the mean
+of their :math:`v_i`, and :math:`R_t` are those whose time is t or later. It is strictly convex, and
+the same for :math:`v` times a constant. Breslow's estimator of the baseline on the result is
 
-.. math:: H_0(t) = \sum_{s \le t} d_s \Big/ \sum_{i \in R_s} e^{\eta_i} ;                     (2)
+.. math:: H_0(t) = \sum_{s \le t} \sum_{i \in D_s} v_i \Big/ \sum_{i \in R_s} v_i e^{\eta_i} ;   (2)
 
 with :math:`\eta = 0` it is the Nelson-Aalen estimator, and
 :math:`m_i = \mathrm{event}_i - H_0(\mathrm{time}_i)` are the martingale residuals of the model
@@ -21,6 +23,7 @@ symbol                 name here
 =====================  ===========================
 F_j(x_i)               ``F[j, i]``
 a                      ``weights``
+v_i                    ``sample_weight[i]``
 mu                     ``PENALTY``
 =====================  ===========================
 """
@@ -51,6 +54,10 @@ class _Terms(NamedTuple):
         For each event the last position of its time.
     share : ndarray of shape (T,)
         ``l / d`` of each event.
+    counts : ndarray of shape (n,)
+        How often samples count, in this order; they sum to one.
+    mean_counts : ndarray of shape (T,)
+        For each event the mean of those that it is tied with.
     """
 
     order: Indices
@@ -58,21 +65,27 @@ class _Terms(NamedTuple):
     last: Indices
     at: Indices
     share: Floats
+    counts: Floats
+    mean_counts: Floats
 
 
-def _terms(event: Bools, time: Floats) -> _Terms:
+def _terms(event: Bools, time: Floats, sample_weight: Floats) -> _Terms:
     order = np.argsort(-time, kind="stable")
     event, time = event[order], time[order]
+    counts = sample_weight[order] / sample_weight.sum()
     last = np.searchsorted(-time, -time, side="right") - 1
     at = last[event]
     _, start, number, count = np.unique(
         at, return_index=True, return_inverse=True, return_counts=True
     )
     share = (np.arange(len(at)) - start[number]) / count[number]
-    return _Terms(order, event, last, at, share)
+    mean_counts = (np.bincount(number, counts[event]) / count)[number]
+    return _Terms(order, event, last, at, share, counts, mean_counts)
 
 
-def solve_cox_stacking(F: Floats, event: Bools, time: Floats) -> Floats:
+def solve_cox_stacking(
+    F: Floats, event: Bools, time: Floats, sample_weight: Floats | None = None
+) -> Floats:
     """Solve (1) of the module docstring.
 
     Parameters
@@ -83,13 +96,15 @@ def solve_cox_stacking(F: Floats, event: Bools, time: Floats) -> Floats:
         Whether an event was seen.
     time : ndarray of shape (n,)
         When, or until when none was.
+    sample_weight : ndarray of shape (n,), optional
+        How often each sample counts, positive; only ratios matter.
 
     Returns
     -------
     weights : ndarray of shape (J,)
         Non-negative.
     """
-    terms = _terms(event, time)
+    terms = _terms(event, time, np.ones(len(time)) if sample_weight is None else sample_weight)
     X = np.ascontiguousarray(F[:, terms.order].T)
     weights, _ = box_newton(
         lambda a: cox_value(a, X, terms),
@@ -104,9 +119,10 @@ def cox_value(a: Floats, X: Floats, terms: _Terms) -> float:
     """Return the value of (1) for scores X (n, J) in the order of the terms."""
     eta = X @ a
     top = float(eta.max(initial=0.0))
-    denominators = _denominators(np.exp(eta - top), terms)
-    loss = np.sum(np.log(denominators) + top) - eta[terms.event].sum()
-    return float(loss / len(X) + PENALTY * a @ a)
+    denominators = _sums(np.exp(eta - top)[:, None], terms)[:, 0]
+    loss = terms.mean_counts @ (np.log(denominators) + top)
+    loss -= terms.counts[terms.event] @ eta[terms.event]
+    return float(loss + PENALTY * a @ a)
 
 
 def cox_derivatives(a: Floats, X: Floats, terms: _Terms) -> tuple[Floats, Floats]:
@@ -114,7 +130,8 @@ def cox_derivatives(a: Floats, X: Floats, terms: _Terms) -> tuple[Floats, Floats
     n = len(X)
     eta = X @ a
     risk = np.exp(eta - eta.max(initial=0.0))
-    inverse = 1.0 / _denominators(risk, terms)
+    denominators = _sums(risk[:, None], terms)[:, 0]
+    inverse = terms.mean_counts / denominators
     # how often each sample counts: in all terms of its time and earlier, less at its own event
     total = np.zeros(n)
     np.add.at(total, terms.at, inverse)
@@ -122,54 +139,54 @@ def cox_derivatives(a: Floats, X: Floats, terms: _Terms) -> tuple[Floats, Floats
     own, tied = np.zeros(n), np.zeros(n)
     np.add.at(tied, terms.at, inverse * terms.share)
     own[terms.event] = tied[terms.at]
-    counted = risk * (counted - own)
-    gradient = counted @ X - X[terms.event].sum(axis=0)
-    weighted = risk[:, None] * X
-    means = (_sums(weighted, terms)) * inverse[:, None]
-    hessian = X.T @ (counted[:, None] * X) - means.T @ means
-    return (
-        gradient / n + 2.0 * PENALTY * a,
-        hessian / n + 2.0 * PENALTY * np.eye(len(a)),
-    )
-
-
-def _denominators(risk: Floats, terms: _Terms) -> Floats:
-    return _sums(risk[:, None], terms)[:, 0]
+    counted = terms.counts * risk * (counted - own)
+    gradient = counted @ X - terms.counts[terms.event] @ X[terms.event]
+    means = _sums(risk[:, None] * X, terms) / denominators[:, None]
+    hessian = X.T @ (counted[:, None] * X) - means.T @ (terms.mean_counts[:, None] * means)
+    return gradient + 2.0 * PENALTY * a, hessian + 2.0 * PENALTY * np.eye(len(a))
 
 
 def _sums(values: Floats, terms: _Terms) -> Floats:
     """Return sums (T, k) over the samples at risk, less a share of those with the same event."""
+    values = terms.counts[:, None] * values
     at_risk = np.cumsum(values, axis=0)[terms.at]
     tied = np.zeros(values.shape)
     np.add.at(tied, terms.last[terms.event], values[terms.event])
     return np.asarray(at_risk - terms.share[:, None] * tied[terms.at])
 
 
-def breslow_hazard(eta: Floats, event: Bools, time: Floats) -> tuple[Floats, Floats]:
+def breslow_hazard(
+    eta: Floats, event: Bools, time: Floats, sample_weight: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Return the times that occur, ascending, and the cumulative baseline hazard (2) there.
 
     Parameters
     ----------
     eta : ndarray of shape (n,)
         Logarithms of the relative hazards.
-    event, time : ndarrays of shape (n,)
+    event, time, sample_weight : ndarrays of shape (n,)
         As in `solve_cox_stacking`.
     """
+    counts = np.ones(len(time)) if sample_weight is None else sample_weight
     times, number = np.unique(time, return_inverse=True)
-    events = np.bincount(number, event, minlength=len(times))
+    events = np.bincount(number, counts * event, minlength=len(times))
     top = float(eta.max(initial=0.0))
-    risk = np.bincount(number, np.exp(eta - top), minlength=len(times))
+    risk = np.bincount(number, counts * np.exp(eta - top), minlength=len(times))
     at_risk = np.cumsum(risk[::-1])[::-1]
-    return times, np.cumsum(events / at_risk) * np.exp(-top)
+    # nobody is left at times of samples that do not count
+    steps = np.divide(events, at_risk, out=np.zeros(len(times)), where=at_risk > 0)
+    return times, np.cumsum(steps) * np.exp(-top)
 
 
-def martingale_residuals(event: Bools, time: Floats) -> Floats:
+def martingale_residuals(event: Bools, time: Floats, sample_weight: Floats | None = None) -> Floats:
     """Return those of the model without scores, shape (n,)."""
-    times, hazard = breslow_hazard(np.zeros(len(time)), event, time)
+    times, hazard = breslow_hazard(np.zeros(len(time)), event, time, sample_weight)
     return event - hazard[np.searchsorted(times, time)]
 
 
-def concordance(risk: Floats, event: Bools, time: Floats) -> float:
+def concordance(
+    risk: Floats, event: Bools, time: Floats, sample_weight: Floats | None = None
+) -> float:
     """Return the share of comparable pairs in which the higher risk has the earlier event.
 
     Two samples can be compared if the earlier one had an event, or at the same time only one of
@@ -178,19 +195,28 @@ def concordance(risk: Floats, event: Bools, time: Floats) -> float:
     Parameters
     ----------
     risk, event, time : ndarrays of shape (n,)
+    sample_weight : ndarray of shape (n,), optional
+        A pair counts as often as the product of those of its samples.
 
     Returns
     -------
     float
         Of 0.5 for risks by chance; nan if no two samples can be compared.
     """
-    right, pairs = 0.0, 0
+    right, pairs = 0.0, 0.0
     rows = np.flatnonzero(event)
     size = max(1, PAIRS // max(1, len(time)))
     for start in range(0, len(rows), size):
         part = rows[start : start + size, None]
         later = (time[part] < time) | ((time[part] == time) & ~event)
-        pairs += int(np.count_nonzero(later))
-        right += float(np.count_nonzero(later & (risk[part] > risk)))
-        right += 0.5 * float(np.count_nonzero(later & (risk[part] == risk)))
+        pairs += _total(later, part, sample_weight)
+        right += _total(later & (risk[part] > risk), part, sample_weight)
+        right += 0.5 * _total(later & (risk[part] == risk), part, sample_weight)
     return right / pairs if pairs else float("nan")
+
+
+def _total(pairs: Bools, rows: Indices, sample_weight: Floats | None) -> float:
+    """Return how much pairs count, of samples `rows` (r, 1) with all samples, (r, n)."""
+    if sample_weight is None:
+        return float(np.count_nonzero(pairs))
+    return float(sample_weight[rows[:, 0]] @ (pairs @ sample_weight))

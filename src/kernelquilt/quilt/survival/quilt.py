@@ -7,8 +7,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error
-from kernelquilt._typing import Array, Floats
+from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.data.labels import check_weights
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import input_tags
 from kernelquilt.quilt.fitting import CONSTRAINTS
@@ -174,7 +175,7 @@ class QuiltSurvival(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> "QuiltSurvival":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "QuiltSurvival":
         """Fit the model.
 
         Parameters
@@ -185,6 +186,9 @@ class QuiltSurvival(BaseEstimator):
             Events (booleans, or 0 and 1) and times; of two fields or columns the event is the
             boolean one, or that named so, or else the first. Only the first of these forms can be
             cut into folds by scikit-learn.
+        sample_weight : array-like of shape (n,), default=None
+            How often each sample counts; only ratios matter. Copies of an event are no ties to
+            Efron's correction.
 
         Returns
         -------
@@ -194,19 +198,23 @@ class QuiltSurvival(BaseEstimator):
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
             check_alignment(X, y, "y")
+            check_alignment(X, sample_weight, "sample_weight")
             event, time = survival_targets(y)
-            if not event.any():
+            weight = check_weights(sample_weight, time)
+            if not event[weight > 0].any():
+                weighted = "" if weight.all() else " with positive weight"
                 raise ValueError(
-                    f"the times of all {len(event)} samples are censored: without an event there "
-                    "is nothing to learn"
+                    f"the times of all {np.count_nonzero(weight)} samples{weighted} are censored: "
+                    "without an event there is nothing to learn"
                 )
             regressor = QuiltRegressor(**self.get_params(deep=False))
-            self.regressor_ = regressor.fit(X, martingale_residuals(event, time))
+            self.regressor_ = regressor.fit(X, martingale_residuals(event, time, weight), weight)
             regressor.input_.describe(self)
-            self._join(event[regressor.used_samples_], time[regressor.used_samples_])
+            used = regressor.used_samples_
+            self._join(event[used], time[used], weight[used])
         return self
 
-    def _join(self, event: Any, time: Floats) -> None:
+    def _join(self, event: Bools, time: Floats, weight: Floats) -> None:
         """Learn weights and baseline from the out-of-sample scores of the experts."""
         quilt, experts = self.regressor_.quilt_, self.regressor_.experts_
         F = _side_by_side(
@@ -218,10 +226,10 @@ class QuiltSurvival(BaseEstimator):
             *(f"late {name}" for name in late),
             *(expert.name for expert in experts),
         )
-        self.member_weights_ = solve_cox_stacking(F, event, time)
+        self.member_weights_ = solve_cox_stacking(F, event, time, weight)
         risk = self.member_weights_ @ F
-        self.loo_score_ = concordance(risk, event, time)
-        self.unique_times_, self.baseline_hazard_ = breslow_hazard(risk, event, time)
+        self.loo_score_ = concordance(risk, event, time, None if (weight == 1.0).all() else weight)
+        self.unique_times_, self.baseline_hazard_ = breslow_hazard(risk, event, time, weight)
 
     @property
     def _shares_subsets(self) -> bool:
