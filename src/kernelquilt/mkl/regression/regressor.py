@@ -26,6 +26,7 @@ from kernelquilt.kernels.inputs import (
     input_tags,
 )
 from kernelquilt.mkl.fitting import (
+    forget_others,
     moderate,
     solve_cap,
     solver_options,
@@ -143,7 +144,9 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         _warn_if_trivial(self, data)
         start = Start() if starts is None else starts[0]
         solution = self._solve(data, solver_options(self, start))
+        self.input_ = data.input
         self._store(solution)
+        forget_others(self)
         return [solution]
 
     def _solve(self, data: PreparedTargets, options: Options) -> Solution:
