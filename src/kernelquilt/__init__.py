@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kernelquilt.data import ViewTransformer as ViewTransformer
     from kernelquilt.data import as_views as as_views
     from kernelquilt.data import read_views as read_views
+    from kernelquilt.experiments.own_data.card import card as card
     from kernelquilt.kernels import CentreKernels as CentreKernels
     from kernelquilt.kernels import EmpiricalKernelMap as EmpiricalKernelMap
     from kernelquilt.kernels import Gaussian as Gaussian
@@ -55,6 +56,7 @@ _NAMES = {
     "completion": "TransferFill WishartCompletion",
     "core.solution": "Solution",
     "data": "KernelStack LowRankStack MultiView ViewTransformer as_views read_views",
+    "experiments.own_data.card": "card",
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",
     "mkl": "ConvexAbsentMKLClassifier LpMKLClassifier LpMKLRegressor MKLSearchCV "
     "ObservedFractionMKLClassifier SimpleMKLClassifier SimpleMKLRegressor mkl_path",

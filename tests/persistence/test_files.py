@@ -1,6 +1,7 @@
 """Every estimator through a file and back."""
 
 import json
+import pickle
 import subprocess
 import sys
 import zipfile
@@ -8,12 +9,15 @@ import zipfile
 import numpy as np
 import pytest
 from sklearn.base import is_regressor
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
 from discovery import estimators, held_to, instances, predictors, transformers
 from inputs import VIEWS
+from kernelquilt.kernels.inputs import fit_input
+from kernelquilt.quilt.forests import TreeArrays
 
 skops = pytest.importorskip("skops.io")
 pytestmark = [
@@ -110,6 +114,116 @@ def test_survival(tmp_path):
     np.testing.assert_array_equal(loaded.predict(data), model.predict(data))
     found, expected = (each.predict_survival_function(data[:2]) for each in (loaded, model))
     np.testing.assert_array_equal(found[1](3.0), expected[1](3.0))
+
+
+def with_a_forest(kind=kq.QuiltClassifier, **options):
+    data, y = samples(60)
+    return kind(random_state=0, **options).fit(data, y), data
+
+
+@pytest.mark.parametrize("kind", [kq.QuiltClassifier, kq.QuiltRegressor])
+def test_forests_load_without_a_word(kind, tmp_path):
+    model, data = with_a_forest(kind)
+    assert len(model.experts_) == 1
+    loaded = through_a_file(model, tmp_path / "model.kq")
+    assert_same(said(loaded, data), said(model, data))
+    for one, other in zip(
+        loaded.experts_[0].estimator.estimators_,
+        model.experts_[0].estimator.estimators_,
+        strict=True,
+    ):
+        for key, value in other.tree_.__getstate__().items():
+            np.testing.assert_array_equal(one.tree_.__getstate__()[key], value)
+
+
+@pytest.mark.parametrize("kind", [ExtraTreesClassifier, RandomForestClassifier])
+def test_forests_of_users_load_too(kind, tmp_path):
+    model, data = with_a_forest(experts=[kind(5, min_samples_leaf=3)])
+    assert_same(said(through_a_file(model, tmp_path / "model.kq"), data), said(model, data))
+
+
+def test_trees_that_nobody_has_looked_at_have_to_be_trusted(tmp_path):
+    model, _ = with_a_forest(experts=[make_pipeline(RandomForestClassifier(3))])
+    saved = kq.save(model, tmp_path / "model.kq")
+    assert saved.foreign == ("sklearn.tree._tree.Tree",)
+    with pytest.raises(ValueError, match="Tree"):
+        kq.load(saved.path)
+
+
+FORGED = {
+    "a cycle": lambda trees: trees.nodes["left_child"].__setitem__(slice(0, 2), [1, 1]),
+    "no such node": lambda trees: trees.nodes["right_child"].__setitem__(0, 10**9),
+    "another tree": lambda trees: trees.nodes["right_child"].__setitem__(0, trees.sizes[0]),
+    "before the root": lambda trees: trees.nodes["left_child"].__setitem__(0, -7),
+    "one child": lambda trees: trees.nodes["right_child"].__setitem__(0, -1),
+    "no such column": lambda trees: trees.nodes["feature"].__setitem__(0, 8),
+    "fractions": lambda trees: trees.nodes.update(left_child=trees.nodes["left_child"] + 0.5),
+    "too few nodes": lambda trees: trees.nodes.update(feature=trees.nodes["feature"][:-1]),
+    "longer trees": lambda trees: trees.sizes.__setitem__(0, trees.sizes[0] + 1),
+    "no field": lambda trees: trees.nodes.pop("feature"),
+    "other columns": lambda trees: vars(trees.shell.estimators_[0]).update(n_features_in_=9),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=list(FORGED))
+def test_forged_trees_are_refused(forge, tmp_path, monkeypatch):
+    model, _ = with_a_forest()
+    take_apart = TreeArrays.of
+
+    def forged(forest):
+        trees = take_apart(forest)
+        forge(trees)
+        return trees
+
+    monkeypatch.setattr(TreeArrays, "of", forged)
+    kq.save(model, tmp_path / "model.kq")
+    with pytest.raises(ValueError, match=r"not sound|another version of scikit-learn"):
+        kq.load(tmp_path / "model.kq")
+
+
+def views_with_margins(n):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 3
+    blocks = {name: rng.standard_normal((n, 30)) + 2.0 * y[:, None] for name in "ab"}
+    blocks["a"][rng.random(n) < 0.2] = np.nan
+    return kq.MultiView(blocks), y
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        kq.SimpleMKLClassifier(),
+        kq.ObservedFractionMKLClassifier(multi_class="ovo"),
+        kq.mkl.LocalizedMKLClassifier(),
+        kq.mkl.SampleAdaptiveMKLClassifier(),
+        kq.SimpleMKLRegressor(C=10.0, epsilon=0.5),
+        kq.mkl.ObservedFractionMKLRegressor(C=10.0, epsilon=0.5),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_support_vectors_are_all_that_is_held(model, tmp_path):
+    data, y = views_with_margins(150)
+    model.fit(data, y)
+    used = model.dual_coef_.reshape(-1, 150).any(axis=0)
+    assert used.sum() < 120
+    assert len(model.input_.views) == used.sum()
+    loaded = through_a_file(model, tmp_path / "model.kq")
+    assert_same(said(loaded, data), said(model, data))
+    # what the others would add is nothing
+    whole = pickle.loads(pickle.dumps(model))
+    whole.input_ = fit_input(model, data, np.ones(150))
+    for one, other in zip(said(whole, data), said(model, data), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_files_do_not_grow_with_samples_that_support_nothing(tmp_path):
+    sizes = []
+    for n in (150, 600):
+        model = kq.SimpleMKLClassifier().fit(*views_with_margins(n))
+        sizes.append(kq.save(model, tmp_path / "model.kq").n_bytes)
+        n_used = np.count_nonzero(model.dual_coef_.any(axis=0))
+        assert sizes[-1] < n_used * 2 * 30 * 8 + 60 * n + 40_000
+    assert sizes[1] < 3 * sizes[0]
 
 
 def test_searches_and_methods_for_two_views(tmp_path):

@@ -17,6 +17,7 @@ COMMANDS = {
     "describe": "Describe the views of DATA, what is absent, and what to try.",
     "compare": "Compare methods on DATA.",
     "explain": "Explain what views are worth to MODEL, and to samples of DATA.",
+    "card": "Write a card of MODEL, scored on DATA that it has not seen.",
     "methods": "List the methods that kq compare knows.",
     "reproduce": "Rerun the experiments of a paper and put its figures beside ours.",
     "report": "Write tables, figures and tests of significance of what STORE holds.",

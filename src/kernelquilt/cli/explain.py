@@ -44,9 +44,9 @@ def explain(
 ) -> None:
     """Explain what views are worth to MODEL, and to samples of DATA.
 
-    MODEL is a fitted estimator in a file of joblib or pickle. Reading such a file can run any
-    code: do so only if it comes from someone you trust. DATA has samples that the model has not
-    seen, with the views it was fitted on; with labels, the page has scores too.
+    MODEL is a fitted estimator in a file of kq.save, or of joblib or pickle. Reading one of the
+    last two can run any code: do so only if it comes from someone you trust. DATA has samples that
+    the model has not seen, with the views it was fitted on; with labels, the page has scores too.
     """
     user_data = load(data, label, views, index, task, time)
     fitted = load_model(model)

@@ -205,7 +205,7 @@ def drift(model: Any, X: Any, *, alpha: float = 0.01) -> Drift:
     counts = {
         "pattern": len(frequent_patterns(observed)[0]),
         "view": len(names),
-        "column": sum(np.count_nonzero(~np.isnan(r.low)) for r in trained.ranges.values()),
+        "column": sum(int(np.sum(r.n_values > 0)) for r in trained.ranges.values()),
         "category": sum(len(each.texts) for each in trained.ranges.values()),
     }
     changes = [*_patterns(trained, names, observed), *_presence(trained, observed)]
@@ -290,7 +290,7 @@ class _Look:
         own = self.model
         views = validate_views(own, X, own.views, reset=False, as_given=True)
         return views.observed, {
-            name: _seen(views.given(name), np.count_nonzero(views.present(name)), ranges)
+            name: _seen(views.given(name), int(views.present(name).sum()), ranges)
             for name, ranges in own.training_summary_.ranges.items()
         }
 

@@ -6,11 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest, norm
 
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.inspection.samples import samples_of
-from kernelquilt.inspection.scoring import name_of, scores_of
+from kernelquilt.inspection.scoring import (
+    asked_once,
+    groups_of,
+    jackknife_error,
+    name_of,
+    scores_of,
+)
+
+LEVEL = 0.95
+LEAST_SAMPLES = 5  # of which the uncertainty of a score can be told
+UNKNOWN = np.full(2, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +38,22 @@ class PatternScores:
         How many samples have exactly these.
     pattern_scores : ndarray of shape (n_patterns,)
         The score on them; nan where it is not defined.
+    pattern_intervals : ndarray of shape (n_patterns, 2)
+        Its interval of 95 %: of accuracy that of Wilson, of other scores two standard errors by
+        the jackknife to both sides; nan where there are too few samples to tell, and where a
+        model would have to be asked again for each score.
     n_views : ndarray of int of shape (n_numbers,)
         Numbers of views that samples have, ascending.
     n_views_counts : ndarray of int of shape (n_numbers,)
         How many samples have as many.
     n_views_scores : ndarray of shape (n_numbers,)
         The score on them; nan where it is not defined.
+    n_views_intervals : ndarray of shape (n_numbers, 2)
+        Its interval.
     score : float
         On all samples.
+    interval : ndarray of shape (2,)
+        Its interval.
     what : str
         What the score is.
 
@@ -53,10 +72,13 @@ class PatternScores:
     patterns: Bools
     pattern_counts: Indices
     pattern_scores: Floats
+    pattern_intervals: Floats
     n_views: Indices
     n_views_counts: Indices
     n_views_scores: Floats
+    n_views_intervals: Floats
     score: float
+    interval: Floats
     what: str
 
 
@@ -95,16 +117,31 @@ def score_by_pattern(model: Any, X: Any, y: Any, *, scoring: Any = None) -> Patt
     patterns, counts, group = patterns_of(samples.observed)
     numbers = samples.observed.sum(axis=1)
     n_views, n_views_counts = np.unique(numbers, return_counts=True)
+    what = name_of(model, scoring)
+    groups = [
+        np.ones(len(y), dtype=np.bool_),
+        *(group == g for g in range(len(patterns))),
+        *(numbers == number for number in n_views),
+    ]
+    rows = [np.flatnonzero(each) for each in groups]
+    found = np.array([_score(score, each) for each in rows])
+    between = np.full((len(rows), 2), np.nan)
+    if asked_once(model, scoring):  # others would be asked too often
+        between = np.array([_interval(score, each, what) for each in rows])
+    first, last = slice(1, 1 + len(patterns)), slice(1 + len(patterns), None)
     return PatternScores(
         samples.names,
         patterns,
         counts,
-        np.array([_score(score, group == g) for g in range(len(patterns))]),
+        found[first],
+        between[first],
         n_views,
         n_views_counts,
-        np.array([_score(score, numbers == number) for number in n_views]),
-        score(np.arange(len(y))),
-        name_of(model, scoring),
+        found[last],
+        between[last],
+        score(rows[0]),
+        between[0],
+        what,
     )
 
 
@@ -130,11 +167,23 @@ def pattern_name(names: Sequence[str], pattern: Bools) -> str:
     return f"without {' + '.join(lacking)}" if len(lacking) < len(own) else " + ".join(own)
 
 
-def _score(score: Callable[[Indices], float], members: Bools) -> float:
+def _score(score: Callable[[Indices], float], rows: Indices) -> float:
     """Return the score on some samples, nan where scikit-learn finds it not defined."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            return score(np.flatnonzero(members))
+            return score(rows)
         except ValueError:
             return np.nan
+
+
+def _interval(score: Callable[[Indices], float], rows: Indices, what: str) -> Floats:
+    """Return the interval (2,) of the score on some samples, nan if it is not known."""
+    found = _score(score, rows)
+    if np.isnan(found) or len(rows) < LEAST_SAMPLES:
+        return UNKNOWN
+    if what == "accuracy":
+        right = round(found * len(rows))
+        return np.array(binomtest(right, len(rows)).proportion_ci(LEVEL, method="wilson"))
+    without = np.array([_score(score, rows[kept]) for kept in groups_of(len(rows), 0)])
+    return found + np.array([-1.0, 1.0]) * norm.ppf((1 + LEVEL) / 2) * jackknife_error(without)

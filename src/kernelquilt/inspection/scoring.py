@@ -54,6 +54,13 @@ def name_of(model: Any, scoring: Any) -> str:
     return "score"
 
 
+def asked_once(model: Any, scoring: Any) -> bool:
+    """Whether `scores_of` asks a model once for all scores."""
+    if scoring is None:
+        return is_classifier(model) or is_regressor(model)
+    return isinstance(scoring, str) or hasattr(scoring, "_score_func")
+
+
 def scores_of(
     model: Any, samples: Cohort, y: Array, kept: Bools, scoring: Any = None
 ) -> Callable[[Indices], float]:
@@ -75,10 +82,9 @@ def scores_of(
     -------
     score : callable
     """
-    if scoring is None and (is_classifier(model) or is_regressor(model)):
-        scoring = "accuracy" if is_classifier(model) else "r2"
-    if isinstance(scoring, str) or hasattr(scoring, "_score_func"):
-        scorer = get_scorer(scoring)
+    if asked_once(model, scoring):
+        by_default = "accuracy" if is_classifier(model) else "r2"
+        scorer = get_scorer(by_default if scoring is None else scoring)
         remembered = _Remembered(model, samples, kept)
         return lambda rows: float(scorer(remembered, rows, y[rows]))
     scorer = check_scoring(model, scoring)

@@ -8,6 +8,7 @@ looked up. Only here it matters which of the two it is.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from functools import wraps
 from typing import Any
 
@@ -124,6 +125,13 @@ class KernelInput(ABC):
             What they are called from now on.
         """
 
+    def supported_by(self, used: Bools) -> "KernelInput":
+        """Return the same without the training samples (n,) that scores do not depend on.
+
+        The columns of the others are zero in `kernels` from then on.
+        """
+        return self
+
     def parts(self, rows: Any, entries_per_row: int) -> list[Any]:
         """Cut samples into parts whose kernels take a moderate amount of memory."""
         size = max(1, PART_ENTRIES // max(1, entries_per_row))
@@ -186,10 +194,11 @@ class _ViewInput(KernelInput):
         self.view_kernels = ViewKernels(kernels)._fit_views(data.select(data.names), weight)
         self.names = self.view_kernels.kernel_names_
         self.observed = self.view_kernels.kernel_observed(data)
+        self.held: Indices | None = None  # the training samples that are left, None for all
 
     @property
     def views(self) -> MultiView:  # type: ignore[override]
-        """The training samples."""
+        """The training samples, or those that are left of them."""
         return self.view_kernels.training_views_
 
     def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
@@ -210,7 +219,23 @@ class _ViewInput(KernelInput):
         return self.view_kernels.kernel_observed(rows)
 
     def kernels(self, rows: MultiView, needed: Bools | None = None) -> Iterator[Numbers]:
-        return self.view_kernels.iter_kernels(rows, needed)
+        made = self.view_kernels.iter_kernels(rows, needed)
+        return made if self.held is None else map(self._with_others, made)
+
+    def _with_others(self, kernel: Numbers) -> Numbers:
+        """Return a kernel (n_rows, n) from that with the training samples that are left."""
+        found = np.zeros((len(kernel), len(self.observed)), dtype=kernel.dtype)
+        found[:, self.held] = kernel
+        return found
+
+    def supported_by(self, used: Bools) -> KernelInput:
+        if used.all():
+            return self
+        made = copy(self)
+        made.held = np.flatnonzero(used)
+        made.view_kernels = copy(self.view_kernels)
+        made.view_kernels.training_views_ = self.views[made.held]
+        return made
 
     def between(self, rows: MultiView, m: int, columns: Indices) -> Floats:
         return self.view_kernels.kernel_between(rows, m, columns)

@@ -60,6 +60,8 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         The position of the view of each kernel.
     training_views_ : MultiView
         The training samples.
+    seen_views_ : ndarray of bool of shape (V,)
+        The views that at least one of them has.
     view_names_ : tuple of str
         The names of the views.
     n_features_in_ : int
@@ -140,6 +142,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         counts = [len(chosen[view]) for view in data.names]
         self.kernel_views_ = np.repeat(np.arange(len(counts)), counts)
         self.training_views_ = data
+        self.seen_views_ = np.asarray(data.observed.any(axis=0))
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelStack:
@@ -219,10 +222,9 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         observed : ndarray of bool of shape (n_rows, M)
             True where a sample has the view of a kernel.
         """
-        training = self.training_views_
-        places = [data.names.index(name) for name in training.names]
-        seen = training.observed.any(axis=0)
-        return np.asarray((data.observed[:, places] & seen)[:, self.kernel_views_])
+        places = [data.names.index(name) for name in self.training_views_.names]
+        seen = data.observed[:, places] & self.seen_views_
+        return np.asarray(seen[:, self.kernel_views_])
 
     def iter_kernels(self, data: MultiView, needed: Bools | None = None) -> Iterator[Kernel]:
         """Iterate over the kernels of samples against the training samples, made one at a time.
@@ -285,7 +287,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         diag = np.zeros(len(data), dtype=self.dtype)
         if isinstance(self.kernels_[m], Gaussian | MedianGaussian):
             diag[data.present(view)] = 1.0
-        elif self.training_views_.present(view).any():
+        elif self.seen_views_[self.kernel_views_[m]]:
             rows, block = np.flatnonzero(data.present(view)), data[view]
             for start in range(0, len(rows), _DIAGONAL_BLOCK):
                 part = rows[start : start + _DIAGONAL_BLOCK]

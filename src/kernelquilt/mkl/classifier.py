@@ -25,6 +25,7 @@ from kernelquilt.kernels.inputs import KernelInput, Samples, check_samples, inpu
 from kernelquilt.mkl.fitting import (
     check_penalties,
     forget_factors,
+    forget_others,
     hold_samples,
     moderate,
     solve_cap,
@@ -170,8 +171,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
             delayed(self._learn)(*each) for each in zip(problems, options, strict=True)
         )
         learned = [weights for weights, _ in fits]
+        self.input_ = data.input
         self._store([final for _, final in fits])
         store_coefficients(self, data.K)
+        forget_others(self)
         self.converged_ = all(solution.converged for stages in fits for solution in stages)
         warn_if_indefinite(self, learned)
         # the last SVM is another one where the weights were learned with another penalty
@@ -277,7 +280,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         norms, largest = np.zeros(len(needed)), 0.0
         for p, kernel in enumerate(self.input_.kernels(rows, needed)):
             norms[p] = np.sqrt(max(float(coef[p] @ kernel @ coef[p]), 0.0))
-            largest = max(largest, float(kernel.diagonal().max()))
+            diag = self.input_.diag(rows, p)
+            largest = max(largest, float((kernel.diagonal() if diag is None else diag).max()))
         return norms, largest, counts
 
     def _penalties(self, data: Prepared) -> Floats:

@@ -93,6 +93,12 @@ def store_solutions(model: Any, solutions: list[Solution]) -> None:
     model.history_ = [solution.history for solution in solutions]
 
 
+def forget_others(model: Any) -> None:
+    """Let a model forget the training samples whose duals are all zero."""
+    duals = model.dual_coef_
+    model.input_ = model.input_.supported_by(duals.any(axis=tuple(range(duals.ndim - 1))))
+
+
 def gathered(solutions: Sequence[Solution], name: str) -> Any:
     """Return an attribute of solutions, stacked along a first axis unless there is only one."""
     values = np.array([getattr(solution, name) for solution in solutions])

@@ -8,12 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -36,6 +30,7 @@ from kernelquilt.mkl.regression.regressor import BaseMKLRegressor
 from kernelquilt.persistence.numpy_predictor import FORMAT, NumpyPredictor
 from kernelquilt.quilt.classifier import QuiltClassifier
 from kernelquilt.quilt.experts import ColumnExpert
+from kernelquilt.quilt.forests import FORESTS, LEAF, TreeArrays
 from kernelquilt.quilt.late_fusion import LateFusionClassifier, LateFusionRegressor
 from kernelquilt.quilt.lp_ridge.classifier import LpMKLRidgeClassifier
 from kernelquilt.quilt.lp_ridge.regressor import LpMKLRidgeRegressor
@@ -46,12 +41,6 @@ from kernelquilt.quilt.survival.quilt import QuiltSurvival
 
 Plan = dict[str, Any]
 
-FORESTS = (
-    RandomForestClassifier,
-    RandomForestRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-)
 FUNCTION_PARAMETERS = {"gamma", "degree", "coef0"}
 
 
@@ -162,6 +151,8 @@ class _Kernels:
             key = source, columns.tobytes()
             if key not in self._blocks:
                 block = kernels.training_views_[kernels.view_of(m)]
+                if self.held.held is not None:
+                    columns = np.searchsorted(self.held.held, columns)
                 self._blocks[key] = np.ascontiguousarray(block[columns])
             points, columns = self._blocks[key], None
         self.plans.append(
@@ -190,9 +181,9 @@ class _Kernels:
         sparse = [name for name, form in first.view_forms_.items() if form.sparse]
         if sparse:
             raise _refusal(f"the sparse views {quoted(sparse)}", "a model of dense views")
-        trained = self.held.views
+        seen = self.held.view_kernels.seen_views_
         views = []
-        for name, form in first.view_forms_.items():
+        for place, (name, form) in enumerate(first.view_forms_.items()):
             view = _view(name, form.size, form.columns)
             view["before"] = [
                 _preparation(each.transformers_[name], name)
@@ -202,7 +193,7 @@ class _Kernels:
             own = getattr(self.model, "preparation_", None)
             if own is not None and name in own.transformers_:
                 view["preparation"] = _preparation(own.transformers_[name], name)
-            view["seen"] = bool(trained.present(name).any())
+            view["seen"] = bool(seen[place])
             views.append(view)
         columns = getattr(first, "view_columns_", None)
         return {
@@ -462,21 +453,13 @@ def _forest(expert: ColumnExpert, names: list[str]) -> Plan:
     forest, columns = expert.estimator, expert.columns
     if type(forest) not in FORESTS:
         raise _refusal(f"the expert {forest!r}", "a forest, or experts=None")
-    trees = [each.tree_ for each in forest.estimators_]
-    sizes = np.array([tree.node_count for tree in trees])
-    roots = np.cumsum(sizes) - sizes
-
-    def joined(name: str) -> Array:
-        return np.concatenate([getattr(tree, name) for tree in trees])
-
-    def children(name: str) -> Indices:
-        found = [getattr(tree, name) for tree in trees]
-        moved = [
-            np.where(each < 0, -1, each + root) for each, root in zip(found, roots, strict=True)
-        ]
-        return np.concatenate(moved).astype(np.int32)
-
-    value = joined("value")
+    trees = TreeArrays.of(forest)
+    roots = np.cumsum(trees.sizes) - trees.sizes
+    first = np.repeat(roots, trees.sizes)
+    left, right = (
+        np.where(child == LEAF, LEAF, child + first).astype(np.int32)
+        for child in (trees.nodes["left_child"], trees.nodes["right_child"])
+    )
     return {
         "views": [names.index(name) for name in columns.views],
         "codes": [
@@ -489,10 +472,10 @@ def _forest(expert: ColumnExpert, names: list[str]) -> Plan:
         "n_outputs": expert.out_of_sample.shape[1],
         "classes": np.asarray(forest.classes_) if expert.classify else None,
         "roots": roots,
-        "left": children("children_left"),
-        "right": children("children_right"),
-        "feature": joined("feature").astype(np.int32),
-        "threshold": joined("threshold"),
-        "missing_left": joined("missing_go_to_left").astype(bool),
-        "value": value[:, 0, :] if expert.classify else value[:, :, 0],
+        "left": left,
+        "right": right,
+        "feature": trees.nodes["feature"].astype(np.int32),
+        "threshold": trees.nodes["threshold"],
+        "missing_left": trees.nodes["missing_go_to_left"].astype(bool),
+        "value": trees.values[:, 0, :] if expert.classify else trees.values[:, :, 0],
     }

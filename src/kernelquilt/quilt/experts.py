@@ -28,6 +28,7 @@ from kernelquilt.data.subsets import ViewSubsets
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import Samples
 from kernelquilt.quilt.expert_columns import Columns
+from kernelquilt.quilt.forests import FORESTS, TreeArrays
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.subset_outputs import raw_outputs, subset_outputs
 
@@ -129,6 +130,17 @@ class ColumnExpert:
     columns: Columns
     out_of_sample: Floats
     classify: bool
+
+    def __getstate__(self) -> dict[str, Any]:
+        forest = type(self.estimator) in FORESTS
+        estimator = TreeArrays.of(self.estimator) if forest else self.estimator
+        return {**vars(self), "estimator": estimator}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        estimator = state["estimator"]
+        if isinstance(estimator, TreeArrays):
+            estimator = estimator.forest(int(np.count_nonzero(state["columns"].used)))
+        vars(self).update(state, estimator=estimator)
 
     @property
     def views(self) -> tuple[str, ...]:

@@ -5,18 +5,19 @@ The page needs nothing but itself: its style and its figures are part of it.
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from kernelquilt._typing import Indices
+from kernelquilt import persistence
+from kernelquilt._typing import Floats, Indices
 from kernelquilt.data.files.tables import first_line
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
-from kernelquilt.experiments.reporting.figures import to_svg
-from kernelquilt.experiments.reporting.page import as_address, load_template
+from kernelquilt.experiments.reporting.page import load_template
+from kernelquilt.experiments.reporting.sections import Image, Section, Table, write_page
 from kernelquilt.inspection.contributions import ViewContributions, view_contributions
 from kernelquilt.inspection.displays.calibration import CalibrationByPatternDisplay
 from kernelquilt.inspection.displays.contributions import ViewContributionsDisplay
@@ -25,16 +26,16 @@ from kernelquilt.inspection.displays.observed_pattern import ObservedPatternDisp
 from kernelquilt.inspection.next_view import NextView, next_view
 from kernelquilt.inspection.pattern_scores import PatternScores, pattern_name, score_by_pattern
 from kernelquilt.inspection.samples import samples_of
-from kernelquilt.inspection.style import figure_of
 
 MOST_EXPLAINED = 200  # samples of the figure of all contributions
 SHOWN_PATTERNS = 12
 
 
 def load_model(path: str | Path) -> Any:
-    """Return a fitted model from a file that joblib or pickle has written.
+    """Return a fitted model from a file that `kq.save`, joblib or pickle has written.
 
-    Such a file can run any code when it is read: only those of people one trusts are to be read.
+    One of the last two can run any code when it is read: only those of people one trusts are to be
+    read.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def load_model(path: str | Path) -> Any:
 
     path = Path(path)
     try:
-        model = joblib.load(path)
+        model = persistence.load(path) if is_zipfile(path) else joblib.load(path)
     except Exception as error:  # a damaged pickle can raise anything
         raise DataFileError(
             f"cannot read a model from {str(path)!r}: {first_line(error)}"
@@ -61,37 +62,9 @@ def load_model(path: str | Path) -> Any:
     if not hasattr(model, "predict"):
         raise DataFileError(
             f"{path.name!r} holds a {type(model).__name__}, which predicts nothing; save a fitted "
-            "model with joblib.dump(model, path)"
+            "model with kq.save(model, path)"
         )
     return model
-
-
-@dataclass(frozen=True)
-class Image:
-    """A figure of the page."""
-
-    address: str
-    caption: str
-    alternative: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the page, its cells as text."""
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page."""
-
-    title: str
-    texts: Sequence[str] = ()
-    images: Sequence[Image] = ()
-    tables: Sequence[Table] = ()
 
 
 def write_explanation(
@@ -118,24 +91,20 @@ def write_explanation(
     DataFileError
         If the data do not fit the model, or there is no such sample.
     """
-    template = load_template("explain.html")
+    load_template("explain.html")  # which says what is missing before the work
     try:
         cohort = samples_of(model, data.views)
     except ValueError as error:
         raise DataFileError(f"{data.name} does not fit the model: {first_line(error)}") from error
-    _check_labels(model, data)
+    check_known_labels(model, data)
     rows = [_row(cohort.index, each, data.name) for each in samples]
     with warnings.catch_warnings():
         # what is absent is told by the page
         warnings.simplefilter("ignore", UserWarning)
-        sections = [_patterns(data), *_scores(model, data), _contributions(model, data)]
+        sections = [pattern_section(data), *_scores(model, data), _contributions(model, data)]
         sections += [_sample(model, data, row, str(cohort.index[row])) for row in rows]
-    text = template.render(
-        title=f"{type(model).__name__} on {data.name}", facts=_facts(model, data), sections=sections
-    )
-    path = Path(output)
-    path.write_text(text, encoding="utf-8")
-    return path
+    title = f"{type(model).__name__} on {data.name}"
+    return write_page(output, title, _facts(model, data), sections)
 
 
 def _facts(model: Any, data: UserData) -> dict[str, str]:
@@ -150,7 +119,8 @@ def _facts(model: Any, data: UserData) -> dict[str, str]:
     return found
 
 
-def _check_labels(model: Any, data: UserData) -> None:
+def check_known_labels(model: Any, data: UserData) -> None:
+    """Refuse labels that a classifier does not know."""
     if data.y is None or not is_classifier(model):
         return
     unknown = sorted(set(data.y.tolist()) - set(model.classes_.tolist()))
@@ -171,18 +141,15 @@ def _row(index: Any, wanted: str, name: str) -> int:
     return found[0]
 
 
-def _image(display: Any, caption: str, alternative: str) -> Image:
-    return Image(as_address(to_svg(figure_of(display))), caption, alternative)
-
-
-def _patterns(data: UserData) -> Section:
+def pattern_section(data: UserData) -> Section:
+    """Return which views samples have."""
     display = ObservedPatternDisplay.from_views(data.views)
     caption = (
         "A column is a pattern: dark dots are the views that its samples have, the bar above is "
         "their number. On the right the share of the samples that have a view."
     )
     told = f"Patterns of presence, the most frequent one of {display.counts[0]} samples."
-    return Section("Which views there are", images=[_image(display, caption, told)])
+    return Section("Which views there are", images=[Image(display, caption, told)])
 
 
 def _scores(model: Any, data: UserData) -> Iterator[Section]:
@@ -200,10 +167,10 @@ def _scores(model: Any, data: UserData) -> Iterator[Section]:
     yield Section(
         "What views are worth",
         ["Views that tell the same are not missed one at a time, but are good alone."],
-        [_image(importance, caption, f"Fall of the {known.what} without views: {told}.")],
+        [Image(importance, caption, f"Fall of the {known.what} without views: {told}.")],
     )
     scores = score_by_pattern(model, data.views, data.y)
-    yield Section("How good it is, by what samples have", tables=_score_tables(scores))
+    yield Section("How good it is, by what samples have", tables=score_tables(scores))
     if hasattr(model, "predict_proba"):
         display = CalibrationByPatternDisplay.from_estimator(model, data.views, data.y)
         errors = ", ".join(f"{name} {curve.error:.3f}" for name, curve in display.curves.items())
@@ -213,17 +180,30 @@ def _scores(model: Any, data: UserData) -> Iterator[Section]:
         )
         yield Section(
             "How far probabilities can be trusted",
-            images=[_image(display, caption, f"Calibration errors: {errors}.")],
+            images=[Image(display, caption, f"Calibration errors: {errors}.")],
         )
 
 
-def _score_tables(scores: PatternScores) -> list[Table]:
+def score_tables(scores: PatternScores) -> list[Table]:
+    """Return scores with their intervals by number of views and by pattern."""
     names = [pattern_name(scores.view_names, pattern) for pattern in scores.patterns]
-    head = ["samples", scores.what]
-    by_pattern = zip(names, scores.pattern_counts, scores.pattern_scores, strict=True)
-    by_number = zip(scores.n_views, scores.n_views_counts, scores.n_views_scores, strict=True)
+    head = ["samples", scores.what, "95 % interval"]
     n_more = len(names) - SHOWN_PATTERNS
     more = f", the most frequent; there are {n_more} more" if n_more > 0 else ""
+    by_number = zip(
+        scores.n_views,
+        scores.n_views_counts,
+        scores.n_views_scores,
+        scores.n_views_intervals,
+        strict=True,
+    )
+    by_pattern = zip(
+        names,
+        scores.pattern_counts,
+        scores.pattern_scores,
+        scores.pattern_intervals,
+        strict=True,
+    )
     return [
         Table("By the number of views", ["views", *head], [_cells(*each) for each in by_number]),
         Table(
@@ -234,8 +214,10 @@ def _score_tables(scores: PatternScores) -> list[Table]:
     ]
 
 
-def _cells(name: Any, count: int, score: float) -> list[str]:
-    return [str(name), str(count), "" if np.isnan(score) else f"{score:.3f}"]
+def _cells(name: Any, count: int, score: float, interval: Floats) -> list[str]:
+    found = "" if np.isnan(score) else f"{score:.3f}"
+    between = "" if np.isnan(interval).any() else f"{interval[0]:.3f} to {interval[1]:.3f}"
+    return [str(name), str(count), found, between]
 
 
 def _contributions(model: Any, data: UserData) -> Section:
@@ -252,7 +234,7 @@ def _contributions(model: Any, data: UserData) -> Section:
     )
     means = np.abs(display.values).sum(axis=0) / np.maximum(display.observed.sum(axis=0), 1)
     told = ", ".join(f"{found.view_names[p]} {means[p]:.2f}" for p in display.order)
-    image = _image(display, caption, f"Mean size of contributions: {told}.")
+    image = Image(display, caption, f"Mean size of contributions: {told}.")
     return Section("What views say about samples", images=[image])
 
 
@@ -279,7 +261,7 @@ def _sample(model: Any, data: UserData, row: int, name: str) -> Section:
         if gains.best[0] is not None:
             texts.append(f"View to take next: {gains.best[0]}")
     return Section(
-        f"Sample {name}", texts, [_image(display, caption, _told(found, display))], tables
+        f"Sample {name}", texts, [Image(display, caption, _told(found, display))], tables
     )
 
 

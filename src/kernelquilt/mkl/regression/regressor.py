@@ -22,6 +22,7 @@ from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import KernelInput, check_samples, input_tags
 from kernelquilt.mkl.fitting import (
     forget_factors,
+    forget_others,
     hold_samples,
     moderate,
     solve_cap,
@@ -145,8 +146,10 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         _warn_if_trivial(self, data)
         start = Start() if starts is None else starts[0]
         solution = self._solve(data, solver_options(self, start))
+        self.input_ = data.input
         self._store(solution)
         store_coefficients(self, data.K)
+        forget_others(self)
         return [solution]
 
     def _solve(self, data: PreparedTargets, options: Options) -> Solution:
