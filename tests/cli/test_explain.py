@@ -60,10 +60,13 @@ def files(tmp_path_factory):
     )
     table[:60].to_csv(folder / "train.csv", index=False)
     X, y = kq.read_views(folder / "train.csv", label="type", index="patient")
-    joblib.dump(kq.QuiltClassifier(random_state=0).fit(X, y), folder / "model.joblib")
+    model = kq.QuiltClassifier(random_state=0).fit(X, y)
+    joblib.dump(model, folder / "model.joblib")
+    kq.save(model, folder / "model.kq")
     joblib.dump(kq.SimpleMKLClassifier().fit(X.numeric(), y), folder / "svm.joblib")
     joblib.dump({"no": "model"}, folder / "dict.joblib")
     (folder / "broken.joblib").write_bytes(b"nothing")
+    joblib.dump(model, folder / "renamed.kq")
     return folder
 
 
@@ -126,6 +129,25 @@ def test_models_without_probabilities(files):
     page = page_of(files, "--label", "type", "--sample", "<p60>", model="svm.joblib")
     assert "How far probabilities" not in page.text
     assert "Predicted: " in page.text
+
+
+def test_files_that_execute_nothing(files):
+    trust = "--trust", "sklearn.tree._tree.Tree"
+    expected = page_of(files, "--label", "type", "--sample", "<p60>")
+    page = page_of(files, "--label", "type", "--sample", "<p60>", *trust, model="model.kq")
+    assert page.text == expected.text
+    assert page.alternatives == expected.alternatives
+
+
+def test_what_is_not_trusted_is_not_read(files, tmp_path, monkeypatch):
+    index = "--label", "type", "--index", "patient", "--output", tmp_path / "page.html"
+    told = fails("explain", files / "model.kq", files / "new.csv", *index)
+    assert "holds 1 classes or functions of other packages" in told
+    assert "--trust sklearn.tree._tree.Tree" in told
+    monkeypatch.setattr(joblib, "load", lambda path: pytest.fail("a .kq file was unpickled"))
+    told = fails("explain", files / "renamed.kq", files / "new.csv", *index)
+    assert "was not written by kq.save" in told
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_bad_input(files, tmp_path):

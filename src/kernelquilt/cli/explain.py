@@ -11,8 +11,8 @@ from kernelquilt.experiments.own_data.explain import load_model, write_explanati
 
 @click.command(
     epilog=epilog(
-        "kq explain model.joblib patients.csv --label diagnosis",
-        "kq explain model.joblib patients.csv --index patient --sample p17 --sample p21",
+        "kq explain model.kq patients.csv --label diagnosis --trust sklearn.tree._tree.Tree",
+        "kq explain model.kq patients.csv --index patient --sample p17 --sample p21",
     )
 )
 @click.argument("model", type=click.Path(path_type=Path))
@@ -23,6 +23,13 @@ from kernelquilt.experiments.own_data.explain import load_model, write_explanati
     multiple=True,
     metavar="ID",
     help="A sample to explain: its name, or its position counted from 0. May be repeated.",
+)
+@click.option(
+    "--trust",
+    "trusted",
+    multiple=True,
+    metavar="NAME",
+    help="A class or function of another package that MODEL holds and you know. May be repeated.",
 )
 @click.option(
     "--output",
@@ -40,16 +47,18 @@ def explain(
     task: str | None,
     time: str | None,
     samples: tuple[str, ...],
+    trusted: tuple[str, ...],
     output: Path,
 ) -> None:
     """Explain what views are worth to MODEL, and to samples of DATA.
 
-    MODEL is a fitted estimator in a file of kq.save, or of joblib or pickle. Reading one of the
-    last two can run any code: do so only if it comes from someone you trust. DATA has samples that
-    the model has not seen, with the views it was fitted on; with labels, the page has scores too.
+    MODEL is a fitted estimator in a file of kq.save, which executes nothing when it is read;
+    classes of your own in it need --trust. Files of joblib and pickle are read too, and can run any
+    code: take only those of people you trust. DATA has samples that the model has not seen, with
+    the views it was fitted on; with labels, the page has scores too.
     """
     user_data = load(data, label, views, index, task, time)
-    fitted = load_model(model)
+    fitted = load_model(model, trusted)
     with writing(output):
         page = write_explanation(fitted, user_data, output, samples=samples)
     click.echo(f"Page: {page}")

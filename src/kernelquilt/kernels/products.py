@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Floats, Indices
-from kernelquilt.data.subsets import samples_in
 from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.kernels.inputs import KernelInput
+from kernelquilt.kernels.subsets import samples_in
 
 
 def kernel_products(

@@ -157,15 +157,19 @@ def load(path: Any, *, trusted: Sequence[str] = ()) -> Any:
     """
     io = _skops()
     path = Path(path)
-    _check_stamp(path)
-    foreign = io.get_untrusted_types(file=path)
-    unknown = [name for name in _foreign(foreign) if name not in trusted]
+    unknown = [name for name in foreign_to(path) if name not in trusted]
     if unknown:
         raise ValueError(
             f"{path.name!r} holds {len(unknown)} classes or functions of other packages, "
             f"{quoted(unknown)}; if you know what they are, load it with trusted={unknown}"
         )
-    return io.load(path, trusted=foreign)
+    return io.load(path, trusted=io.get_untrusted_types(file=path))
+
+
+def foreign_to(path: Path) -> tuple[str, ...]:
+    """Return the classes and functions in a file that `load` has to be told to trust."""
+    _check_stamp(path)
+    return _foreign(_skops().get_untrusted_types(file=path))
 
 
 def _check_stamp(path: Path) -> None:

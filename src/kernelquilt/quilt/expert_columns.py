@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._typing import Array, Floats, Indices
+from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.data.frames import cells, is_frame, kind_of, numbers_in, texts_in
 from kernelquilt.data.preparation import as_given
 from kernelquilt.data.views import MultiView
+from kernelquilt.kernels.subsets import ViewSubsets
 
 LARGEST = 1e38  # in single precision, about
 
@@ -61,10 +62,27 @@ class Columns:
             found = (found / 2 - self.middle) / self.unit
         return np.clip(found, -LARGEST, LARGEST)
 
-    def views_of(self, rows: MultiView) -> Indices:
-        """Return the number of the view of each column (d,) of samples."""
-        widths = [as_given(rows).given(name).shape[1] for name in self.views]
-        return np.repeat(np.arange(len(widths)), widths)[self.used]
+    def of_subsets(self, rows: ViewSubsets) -> tuple[Floats, Indices, Bools]:
+        """Return the columns of samples of which views are left out.
+
+        Parameters
+        ----------
+        rows : ViewSubsets of P rows
+            Of n samples.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+            The columns of the samples.
+        view_of : ndarray of int of shape (d,)
+            The view of each.
+        kept : ndarray of bool of shape (P, n_views)
+            The views that are left in each row.
+        """
+        widths = [as_given(rows.samples).given(name).shape[1] for name in self.views]
+        view_of = np.repeat(np.arange(len(widths)), widths)[self.used]
+        kept = rows.observed[:, [rows.names.index(name) for name in self.views]]
+        return self.of(rows.samples), view_of, kept
 
     def _side_by_side(self, rows: MultiView) -> Floats:
         return np.hstack([self._numbers(rows, name) for name in self.views])

@@ -24,13 +24,13 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.passes import Passes
 from kernelquilt.data.preparation import as_given
-from kernelquilt.data.subsets import ViewSubsets
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import Samples
+from kernelquilt.kernels.subsets import ViewSubsets
 from kernelquilt.quilt.expert_columns import Columns
 from kernelquilt.quilt.forests import FORESTS, TreeArrays
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.subset_outputs import raw_outputs, subset_outputs
+from kernelquilt.quilt.subsets import raw_outputs, subset_outputs
 
 N_TREES = 250
 MOST_ROWS = 50_000  # that a tree of the default forest sees
@@ -168,10 +168,9 @@ class ColumnExpert:
         return having, raw_outputs(self.estimator, X[having]) if len(having) else None
 
     def _of_subsets(self, rows: ViewSubsets) -> tuple[Indices, Any]:
-        X, view_of = self.columns.of(rows.samples), self.columns.views_of(rows.samples)
-        kept = rows.observed[:, [rows.names.index(name) for name in self.views]]
-        known = np.array([(~np.isnan(X[:, view_of == v])).any(axis=1) for v in range(kept.shape[1])])
-        having = np.flatnonzero((kept & known.T[rows.sample_of]).any(axis=1))
+        X, view_of, kept = self.columns.of_subsets(rows)
+        known = [~np.isnan(X[:, view_of == v]).all(axis=1) for v in range(len(self.views))]
+        having = np.flatnonzero((kept & np.transpose(known)[rows.sample_of]).any(axis=1))
         told = rows.sample_of[having], kept[having]
         return having, subset_outputs(self.estimator, X, view_of, *told) if len(having) else None
 

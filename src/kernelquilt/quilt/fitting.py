@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.data.subsets import samples_in
 from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.kernels.subsets import samples_in
 from kernelquilt.quilt.model import Completed, Quilt, TransferCompletion, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.gram_completion import complete_grams
@@ -37,6 +37,7 @@ from kernelquilt.quilt.space.views import (
 )
 from kernelquilt.quilt.space.weighted import kernels_of
 from kernelquilt.quilt.stacking import StackingWeights
+from kernelquilt.quilt.subsets import quilt_scores
 
 POINTS = (3, 7)  # least and most landmarks of all views together, for each landmark of a view
 POINT_SHARE = 7  # between them, one of so many samples
@@ -122,7 +123,7 @@ class FittedQuilt:
         if samples is rows:
             return self.quilt.scores(Z, observed, lengths)
         kept = self.input.observed_of(rows)[:, self.kernels]
-        return self.quilt.scores_of_subsets(Z, observed, lengths, sample_of, kept)
+        return quilt_scores(self.quilt, Z, observed, lengths, sample_of, kept)
 
 
 def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[FittedQuilt, Targets]:

@@ -62,12 +62,9 @@ from kernelquilt.quilt.space.experts import (
 )
 from kernelquilt.quilt.space.maps import centre_and_scale, rounded
 from kernelquilt.quilt.space.pair_maps import Features
-from kernelquilt.quilt.space.subsets import completed_products
 from kernelquilt.quilt.space.threads import mapped, summed
 from kernelquilt.quilt.space.transfer import Transfer
 from kernelquilt.quilt.space.weighted import WeightedSums
-
-FEW_ROWS = 256  # whose distances stay in the cache of a processor
 
 
 class TransferCompletion(NamedTuple):
@@ -163,7 +160,7 @@ class Quilt:
         late = np.zeros((len(self.late), n_rows, n_outputs))
         for out, ridge, z, present in zip(late, self.late, Z, observed.T, strict=True):
             out[present] = ridge.scores(z[present])
-        late = self._with_pattern(late, observed)
+        late = self.with_pattern(late, observed)
         early = np.zeros((1 if self.joint is None else 2, n_rows, n_outputs))
         some = np.flatnonzero(observed.any(axis=1))
         if len(some):
@@ -176,61 +173,12 @@ class Quilt:
                 early[1, some] = self.joint.scores(flat, lengths.sum(axis=0))
         return early, late
 
-    def scores_of_subsets(
-        self,
-        Z: Features,
-        present: Bools,
-        lengths: Floats,
-        sample_of: Indices,
-        observed: Bools,
-    ) -> tuple[Floats, Floats]:
-        """Return the scores of samples with subsets of their views, completed by transfer.
-
-        Parameters
-        ----------
-        Z, present, lengths
-            Of n samples, as in `scores`.
-        sample_of : ndarray of int of shape (P,)
-            Sample of each row, in ascending order.
-        observed : ndarray of bool of shape (P, M)
-            Views that are left in it.
-
-        Returns
-        -------
-        early, late
-            As in `scores`, of the P rows.
-        """
-        n_outputs = len(self.weighted.ridge.bias)
-        late = np.zeros((len(self.late), len(observed), n_outputs))
-        for out, ridge, z, kept in zip(late, self.late, Z, observed.T, strict=True):
-            out[kept] = ridge.scores(z)[sample_of[kept]]
-        late = self._with_pattern(late, observed)
-        vectors = [self.weighted.ridge.coef]
-        if self.joint is not None:
-            vectors.append(self.joint.points.T)
-        ends = np.cumsum([z.shape[1] for z in Z])[:-1]
-        right = np.split(np.hstack(vectors), ends)
-        early = np.zeros((len(vectors), len(observed), n_outputs))
-        transfer = self.completion.transfer
-        for rows, products, squares in completed_products(
-            transfer, Z, present, lengths, sample_of, observed, right
-        ):
-            early[0, rows] = products[:, :n_outputs] + self.weighted.ridge.bias
-            if self.joint is None:
-                continue
-            for start in range(0, len(rows), FEW_ROWS):
-                part = slice(start, start + FEW_ROWS)
-                early[1, rows[part]] = self.joint.scores_of_products(
-                    products[part, n_outputs:], squares[part]
-                )
-        early[:, ~observed.any(axis=1)] = 0.0
-        return early, late
-
-    def _with_pattern(self, late: Floats, observed: Bools) -> Floats:
+    def with_pattern(self, late: Floats, observed: Bools) -> Floats:
         """Return scores (M, n_rows, c) with those of the pattern, if there is a ridge of it."""
         if self.pattern is None:
             return late
-        scores = np.where(observed.any(axis=1)[:, None], self.pattern.scores(observed), 0.0)
+        scores = self.pattern.scores(observed)
+        scores[~observed.any(axis=1)] = 0.0
         return np.concatenate([late, scores[None]])
 
 

@@ -12,7 +12,7 @@ from zipfile import is_zipfile
 import numpy as np
 from sklearn.base import is_classifier
 
-from kernelquilt import persistence
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.data.files.tables import first_line
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
@@ -26,20 +26,24 @@ from kernelquilt.inspection.displays.observed_pattern import ObservedPatternDisp
 from kernelquilt.inspection.next_view import NextView, next_view
 from kernelquilt.inspection.pattern_scores import PatternScores, pattern_name, score_by_pattern
 from kernelquilt.inspection.samples import samples_of
+from kernelquilt.persistence.files import foreign_to, load
 
 MOST_EXPLAINED = 200  # samples of the figure of all contributions
 SHOWN_PATTERNS = 12
 
 
-def load_model(path: str | Path) -> Any:
+def load_model(path: str | Path, trusted: Sequence[str] = ()) -> Any:
     """Return a fitted model from a file that `kq.save`, joblib or pickle has written.
 
-    One of the last two can run any code when it is read: only those of people one trusts are to be
-    read.
+    The first executes nothing when it is read. The others can run any code: only those of people
+    one trusts are to be read.
 
     Parameters
     ----------
     path : path-like
+        An archive, or a name that ends in ``.kq``, is of `kq.save`.
+    trusted : sequence of str, default=()
+        As in `kq.load`.
 
     Returns
     -------
@@ -48,13 +52,19 @@ def load_model(path: str | Path) -> Any:
     Raises
     ------
     DataFileError
-        If it cannot be read or holds no estimator.
+        If it cannot be read, holds no estimator, or something that is not trusted.
     """
     import joblib
 
     path = Path(path)
     try:
-        model = persistence.load(path) if is_zipfile(path) else joblib.load(path)
+        if path.exists() and (path.suffix == ".kq" or is_zipfile(path)):
+            _check_trusted(path, trusted)
+            model = load(path, trusted=trusted)
+        else:
+            model = joblib.load(path)
+    except DataFileError:
+        raise
     except Exception as error:  # a damaged pickle can raise anything
         raise DataFileError(
             f"cannot read a model from {str(path)!r}: {first_line(error)}"
@@ -65,6 +75,17 @@ def load_model(path: str | Path) -> Any:
             "model with kq.save(model, path)"
         )
     return model
+
+
+def _check_trusted(path: Path, trusted: Sequence[str]) -> None:
+    """Say with which options a file can be read."""
+    unknown = [name for name in foreign_to(path) if name not in trusted]
+    if unknown:
+        raise DataFileError(
+            f"{path.name!r} holds {len(unknown)} classes or functions of other packages, "
+            f"{quoted(unknown)}; if you know what they are, and who wrote the file, add "
+            + " ".join(f"--trust {name}" for name in unknown)
+        )
 
 
 def write_explanation(

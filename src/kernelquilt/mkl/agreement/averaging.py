@@ -7,9 +7,9 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.solution import Solution
-from kernelquilt.data.subsets import samples_in
 from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.kernels.products import kernel_products
+from kernelquilt.kernels.subsets import samples_in
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import Prepared
 

@@ -1,5 +1,6 @@
 """What the lp-MKL ridge classifier and regressor share: fitted weights, and scores of samples."""
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -138,6 +139,10 @@ def lp_ridge_scores(model: Any, rows: Any) -> Floats:
     for m, made, coef in zip(model._views.kernels, model._views.maps, model._coef, strict=True):
         if model.weights_[m] > 0:
             scores += landmark_scores(
-                model.input_, rows, int(m), made.columns, lambda kernel, coef=coef: kernel @ coef
+                model.input_, rows, int(m), made.columns, partial(_times, coef)
             )
     return scores
+
+
+def _times(coef: Floats, kernel: Floats) -> Floats:
+    return np.asarray(kernel @ coef)

@@ -93,13 +93,18 @@ class Joint(NamedTuple):
 
     def scores(self, flat: Floats, lengths: Floats) -> Floats:
         """Return scores (n_rows, c) of completed features and their squared lengths."""
-        return self.scores_of_products(flat @ self.points.T, lengths)
-
-    def scores_of_products(self, products: Floats, lengths: Floats) -> Floats:
-        """Return the same from products (n_rows, n_points) with the points, overwritten."""
-        D = joint_distances(lengths, self.lengths, products)
+        D = joint_distances(lengths, self.lengths, flat @ self.points.T)
         D *= -self.rate
         return self.ridge.scores(np.exp(D, out=D))
+
+    def scores_of_products(self, products: Floats, lengths: Floats) -> Floats:
+        """Return the same from products (n_rows, n_points) with the points, in one pass."""
+        from kernelquilt.quilt.compiled import add_joint_scores
+
+        ridge = self.ridge
+        scores = np.tile(ridge.bias, (len(products), 1))
+        add_joint_scores(products, lengths, self.lengths, self.rate, ridge.coef, scores)
+        return scores
 
 
 class PatternMap(NamedTuple):

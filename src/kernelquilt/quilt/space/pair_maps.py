@@ -21,14 +21,17 @@ class Similarities:
 
     def __init__(self, features: Features) -> None:
         self.features = features
-        self._made: dict[tuple[int, int], Floats] = {}
+        self._made: dict[int, Floats] = {}
 
-    def with_training(self, training: Features, l: int) -> Floats:
-        """Return the products (..., n) of the features of view l with those of n samples."""
-        key = id(training), l
-        if key not in self._made:
-            self._made[key] = times(self.features[l], training[l].T)
-        return self._made[key]
+    def with_training(self, training: Features) -> Floats:
+        """Return products with n samples, (M, k, n) of features (k, D_p), (m, M, k, n) of others.
+
+        Those others have the shape (m, k, D_p).
+        """
+        if id(training) not in self._made:
+            made = [times(z, each.T) for z, each in zip(self.features, training, strict=True)]
+            self._made[id(training)] = np.stack(made, axis=-3)
+        return self._made[id(training)]
 
 
 class PairMap(Protocol):
@@ -38,21 +41,22 @@ class PairMap(Protocol):
         """Return predictions (n_rows, D_p) from the features of samples that have what it needs."""
 
     @property
-    def views(self) -> list[int]:
-        """The L views that it needs."""
+    def shares(self) -> dict[int, float]:
+        """The L views that it needs, and what their pieces are multiplied by."""
 
-    def pieces(self, known: Similarities, rows: Any) -> Floats:
-        """Return what each view adds to the predictions.
+    def pieces(self, known: Similarities, *rows: Indices) -> Floats:
+        """Return what each view adds to the predictions, divided by its share.
 
         Parameters
         ----------
         known : Similarities
-        rows : index of all axes of the features but the last
-            Which of them to take, (..., k).
+        *rows : one or two ndarrays of int
+            Which features to take, by each axis but the last.
 
         Returns
         -------
-        pieces : ndarray of shape (..., L, k, D_p)
+        pieces : ndarray of shape (L, k, D_p), or (m, L, k, D_p)
+            Of k rows, or m and k.
         """
 
 
@@ -67,13 +71,14 @@ class ByFeatures:
         return np.asarray(sum(Z[l] @ W for l, W in self.maps.items()))
 
     @property
-    def views(self) -> list[int]:
-        """As in `PairMap`."""
-        return list(self.maps)
+    def shares(self) -> dict[int, float]:
+        """The views that it needs, as in `PairMap`."""
+        return dict.fromkeys(self.maps, 1.0)
 
-    def pieces(self, known: Similarities, rows: Any) -> Floats:
+    def pieces(self, known: Similarities, *rows: Indices) -> Floats:
         """Return what each view adds, as in `PairMap`."""
-        parts = [times(known.features[l][rows], W) for l, W in self.maps.items()]
+        chosen = np.ix_(*rows)
+        parts = [times(known.features[l][chosen], W) for l, W in self.maps.items()]
         return np.stack(parts, axis=-3)
 
     def __reduce__(self) -> Any:
@@ -109,23 +114,13 @@ class BySamples:
         similar = sum(a * (Z[l] @ self.training[l][self.rows].T) for l, a in self.shares.items())
         return np.asarray(similar @ self.coef)
 
-    @property
-    def views(self) -> list[int]:
-        """As in `PairMap`."""
-        return list(self.shares)
-
-    def pieces(self, known: Similarities, rows: Any) -> Floats:
+    def pieces(self, known: Similarities, *rows: Indices) -> Floats:
         """Return what each view adds, as in `PairMap`."""
-        parts = None
-        for i, (l, a) in enumerate(self.shares.items()):
-            similar = known.with_training(self.training, l)[rows]
-            if len(self.rows) < similar.shape[-1]:
-                similar = np.take(similar, self.rows, axis=-1)
-            if parts is None:
-                *outer, k, size = similar.shape
-                parts = np.empty((*outer, len(self.shares), k, size))
-            np.multiply(similar, a, out=parts[..., i, :, :])
-        return times(parts, self.coef)
+        views = np.array(list(self.shares))
+        similar = known.with_training(self.training)[np.ix_(*rows[:-1], views, rows[-1])]
+        if len(self.rows) < similar.shape[-1]:
+            similar = np.take(similar, self.rows, axis=-1)
+        return times(similar, self.coef)
 
 
 def times(features: Floats, right: Floats) -> Floats:

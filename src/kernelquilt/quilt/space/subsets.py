@@ -33,7 +33,7 @@ from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.quilt.space.pair_maps import Features, Similarities, times
 from kernelquilt.quilt.space.transfer import Transfer
 
-BLOCK = 2**23  # numbers that are held at a time
+BLOCK = 2**22  # numbers that are held at a time
 
 
 class Products(NamedTuple):
@@ -90,8 +90,8 @@ def completed_products(
     known = np.stack([z @ each for z, each in zip(Z, right, strict=True)], axis=1)
     for samples, subsets, rows in _lists_of_subsets(sample_of, observed):
         weights = _weights(transfer, subsets)
-        n_vectors = M**2 * np.count_nonzero(weights.any(axis=(0, 1)))
-        size = max(1, BLOCK // (n_vectors * (e + max(map(len, right))) + len(subsets) * e))
+        n_vectors = M * np.count_nonzero(weights.any(axis=(0, 1)))
+        size = max(1, BLOCK // (n_vectors * (e + 2 * max(map(len, right))) + len(subsets) * e))
         for start in range(0, len(samples), size):
             part = samples[start : start + size]
             products, squares = _completed(transfer, x, part, subsets, weights, right, known[part])
@@ -161,22 +161,25 @@ def _completed(
 
     Those of the views themselves with the given vectors are `known` (n, M, e).
     """
+    from kernelquilt.quilt.compiled import add_combinations
+
     # what is in no subset says nothing, and the mean is hardly ever needed
     sources = np.flatnonzero(weights.any(axis=(0, 1)))
-    squares = np.zeros((len(samples), len(subsets)))
-    vectors, coef = [known], [subsets.astype(np.float64)]
+    products = subsets.astype(np.float64) @ known
+    squares = np.zeros(products.shape[:2])
     for p, each in enumerate(right):
         absent = np.flatnonzero(~subsets[:, p])
         if len(absent) == 0:
             continue
         others = sources[sources != p]
-        made, place = transfer.second[p], (samples[:, None], others)
-        views = [p] if made is None else made.views
-        y = x.features[p][place] if made is None else made.pieces(x, place)
+        made = transfer.second[p]
+        if made is None:
+            shares, y = {p: 1.0}, x.features[p][np.ix_(samples, others)]
+        else:
+            shares, y = made.shares, made.pieces(x, samples, others)
         y = y.reshape(len(samples), -1, y.shape[-1])
-        own = weights[np.ix_(absent, views, others)].reshape(len(absent), -1)
+        own = weights[np.ix_(absent, np.array(list(shares)), others)]
+        own = (own * np.reshape(list(shares.values()), (-1, 1))).reshape(len(absent), -1)
         squares[:, absent] += np.einsum("nkj,kj->nk", own @ (y @ y.swapaxes(1, 2)), own)
-        vectors.append(times(y, each))
-        coef.append(np.zeros((len(subsets), own.shape[1])))
-        coef[-1][absent] = own
-    return np.hstack(coef) @ np.concatenate(vectors, axis=1), squares
+        add_combinations(own, times(y, each), absent, products)
+    return products, squares

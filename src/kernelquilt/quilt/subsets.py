@@ -1,8 +1,9 @@
-"""What estimators on columns say of samples with many subsets of their views.
+"""Scores of samples with many subsets of their views, of which what they share is computed once.
 
-A tree sends a sample whose column is NaN to one side, so that subsets part only at nodes where the
-value goes to the other side: forests walk once through each tree with all subsets of a sample.
-Other estimators are asked about each subset.
+Experts on kernels see completed views (:mod:`kernelquilt.quilt.space.subsets`). Of the experts on
+columns, a tree sends a sample whose column is NaN to one side, so that subsets part only at nodes
+where the value goes to the other side: forests walk once through each tree with all subsets of a
+sample. Other estimators are asked about each subset.
 """
 
 from typing import Any
@@ -17,6 +18,9 @@ from sklearn.ensemble import (
 )
 
 from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.quilt.model import Quilt
+from kernelquilt.quilt.space.pair_maps import Features
+from kernelquilt.quilt.space.subsets import completed_products
 
 FORESTS = (
     ExtraTreesClassifier,
@@ -25,6 +29,50 @@ FORESTS = (
     RandomForestRegressor,
 )
 BLOCK = 2**22  # numbers that are held at a time
+
+
+def quilt_scores(
+    quilt: Quilt,
+    Z: Features,
+    present: Bools,
+    lengths: Floats,
+    sample_of: Indices,
+    observed: Bools,
+) -> tuple[Floats, Floats]:
+    """Return the scores of samples by the experts on kernels, completed by transfer.
+
+    Parameters
+    ----------
+    quilt : Quilt
+    Z, present, lengths
+        Features of n samples, the kernels that they have and squared lengths, as in
+        `Quilt.scores`.
+    sample_of : ndarray of int of shape (P,)
+        Sample of each row, in ascending order.
+    observed : ndarray of bool of shape (P, M)
+        Kernels that are left in it.
+
+    Returns
+    -------
+    early, late
+        As of `Quilt.scores`, of the P rows.
+    """
+    weighted, joint = quilt.weighted.ridge, quilt.joint
+    n_outputs = len(weighted.bias)
+    late = np.zeros((len(quilt.late), len(observed), n_outputs))
+    for out, ridge, z, kept in zip(late, quilt.late, Z, observed.T, strict=True):
+        out[kept] = ridge.scores(z)[sample_of[kept]]
+    vectors = [weighted.coef] if joint is None else [weighted.coef, joint.points.T]
+    right = np.split(np.hstack(vectors), np.cumsum([z.shape[1] for z in Z])[:-1])
+    early = np.zeros((len(vectors), len(observed), n_outputs))
+    for rows, products, squares in completed_products(
+        quilt.completion.transfer, Z, present, lengths, sample_of, observed, right
+    ):
+        early[0, rows] = products[:, :n_outputs] + weighted.bias
+        if joint is not None:
+            early[1, rows] = joint.scores_of_products(products[:, n_outputs:], squares)
+    early[:, ~observed.any(axis=1)] = 0.0
+    return early, quilt.with_pattern(late, observed)
 
 
 def raw_outputs(estimator: Any, X: Floats) -> Floats:
@@ -71,7 +119,7 @@ def subset_outputs(
 def _forest_outputs(
     forest: Any, X: Floats, view_of: Indices, sample_of: Indices, kept: Bools
 ) -> Floats:
-    from kernelquilt.quilt.compiled_trees import add_leaves
+    from kernelquilt.quilt.compiled import add_leaves
 
     known = ~np.isnan(X)
     values = np.where(known, X, 0.0).astype(np.float32)  # as trees take them
