@@ -53,6 +53,7 @@ MANY_STEPS = 12  # of Newton's method, from which on a width is narrow enough
 MAX_LINE_SEARCH = 12
 MAX_POLISHES = 20
 NEWTON_GAP = 1e-3  # from which on few samples are left that may move
+FIRST_GAP = 0.1  # relative, at which the first centre is near enough for few of Newton's steps
 WIDE = 10.0  # bounds times the diagonal of the kernel from which on coordinate descent is slow
 EASY_GAP = 1e-2  # at which the solution for narrower bounds is good enough to start from
 SMALL = 256  # samples that are solved for at once
@@ -254,7 +255,9 @@ class FactorDual:
     def _newton(self, tol: float) -> None:
         """Go from centre to centre until the relative gap is at most `tol`."""
         room = self.upper - self.lower
-        width = self.gap / max(float(room.sum()), TINY)
+        far = self.relative_gap > NEWTON_GAP
+        width = max(self.gap, FIRST_GAP * (self.dual + self.gap) if far else 0.0)
+        width /= max(float(room.sum()), TINY)
         for _ in range(MAX_CENTRES):
             if self.relative_gap <= tol or self._solved_to_rounding or width < TINY:
                 return
