@@ -24,7 +24,7 @@ clipped; samples that this leaves at zero do not curve the smooth dual.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -53,6 +53,7 @@ MANY_STEPS = 12  # of Newton's method, from which on a width is narrow enough
 MAX_LINE_SEARCH = 12
 MAX_POLISHES = 20
 NEWTON_GAP = 1e-3  # from which on few samples are left that may move
+FIRST_GAP = 0.1  # relative, at which the first centre is near enough for few of Newton's steps
 WIDE = 10.0  # bounds times the diagonal of the kernel from which on coordinate descent is slow
 EASY_GAP = 1e-2  # at which the solution for narrower bounds is good enough to start from
 SMALL = 256  # samples that are solved for at once
@@ -78,9 +79,13 @@ class FactorDual:
         A feasible point.
     tube : ndarray of shape (n,), optional
         Half widths of the tubes of a regression.
+    known : tuple of ndarrays of shape (D,) and (n,), optional
+        ``Z'b`` and ``s - Kb``, where they are known; read from the factors otherwise.
 
     Attributes
     ----------
+    v : ndarray of shape (D,)
+        ``Z'b``.
     f : ndarray of shape (n,)
         ``s - Kb``.
     bias : float
@@ -100,20 +105,25 @@ class FactorDual:
     upper: Floats
     b: Floats
     tube: Floats | None = None
+    known: InitVar[tuple[Floats, Floats] | None] = None
     n_steps: int = 0
     n_passes: float = 0.0
+    v: Floats = field(init=False)
     f: Floats = field(init=False)
     bias: float = field(init=False)
     dual: float = field(init=False)
     gap: float = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known: tuple[Floats, Floats] | None) -> None:
         self._root = np.sqrt(self.factors.spread(self.weights))
         self._columns = np.flatnonzero(self._root)
         self._share = len(self._columns) / len(self._root)
         self._diag = self.weights @ self.factors.diag
         self._tube = np.zeros(len(self.b)) if self.tube is None else self.tube
-        self.measure()
+        if known is None:
+            self.measure()
+        else:
+            self._judge(*known)
 
     @property
     def relative_gap(self) -> float:
@@ -128,8 +138,13 @@ class FactorDual:
 
     def measure(self) -> None:
         """Compute everything that depends on `b`, from scratch."""
-        self._w = self._combine(self.b)
-        self.f = self.s - self._scores(self._w)
+        v = self._combine(self.b)
+        self._judge(v, self.s - self._scores(self._root * v))
+
+    def _judge(self, v: Floats, f: Floats) -> None:
+        """Compute what depends on `b`, given what has to be read from the factors."""
+        self.v, self.f = v, f
+        self._w = self._root * v
         cost = tube_cost(self.b, self.tube)
         self.dual = float(self.s @ self.b) - cost - 0.5 * float(self._w @ self._w)
         self.bias, loss = best_bias(self.f, self.lower, self.upper, self.tube)
@@ -240,7 +255,9 @@ class FactorDual:
     def _newton(self, tol: float) -> None:
         """Go from centre to centre until the relative gap is at most `tol`."""
         room = self.upper - self.lower
-        width = self.gap / max(float(room.sum()), TINY)
+        far = self.relative_gap > NEWTON_GAP
+        width = max(self.gap, FIRST_GAP * (self.dual + self.gap) if far else 0.0)
+        width /= max(float(room.sum()), TINY)
         for _ in range(MAX_CENTRES):
             if self.relative_gap <= tol or self._solved_to_rounding or width < TINY:
                 return
@@ -271,7 +288,7 @@ class FactorDual:
         moved = np.divide(1.0, steepness, out=np.zeros(len(steepness)), where=steepness > 0)
         for _ in range(MAX_NEWTON):
             bias = balanced_duals(f, centre, steepness, *box, bias, b)
-            gradient = w - self._combine(b)
+            gradient = w - self._root * self._combine(b)
             way = float(moved @ np.square(b - centre))
             if gradient @ gradient <= INNER_SHARE**2 * way:
                 break
@@ -316,7 +333,7 @@ class FactorDual:
 
     def _combine(self, b: Floats) -> Floats:
         self.n_passes += 0.5 * self._share
-        return np.asarray(self._root * self.factors.combine(b))
+        return self.factors.combine(b)
 
     def _scores(self, w: Floats) -> Floats:
         self.n_passes += 0.5 * self._share

@@ -5,6 +5,8 @@ points, and for the solvers over kernel weights the same object. No array of n x
 dual is solved by :mod:`kernelquilt.core.svm.factor_dual`, and :math:`q_p(b) = \|Z_p'b\|^2`.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from kernelquilt._typing import Floats, Indices, Numbers
@@ -20,6 +22,19 @@ INNER_SHARE = 1e-3  # part of the gap asked for: q is known to the root of that 
 PRECISION = 8.0  # relative gap that can be reached, in units of the rounding of the factors
 RESPONSE_ROWS = 2  # free samples that the curvature is computed from, in units of D
 RIDGE = 1e-10  # relative to the largest curvature
+
+
+@dataclass(frozen=True)
+class FactorPoint(SVMPoint):
+    """The SVMs at one weight vector, with what has been read of the factors.
+
+    Attributes
+    ----------
+    v : ndarray of shape (L, D)
+        ``Z'b``.
+    """
+
+    v: Floats
 
 
 class FactorSVM:
@@ -53,42 +68,48 @@ class FactorSVM:
 
     def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
         """Solve for one weight vector, as `WeightedSVM.solve` does."""
-        b = np.zeros(self.s.shape)
-        if isinstance(start, SVMPoint):
-            b = start.b.copy()
-        elif start is not None:
-            for row, duals in enumerate(np.atleast_2d(start)):
-                b[row] = feasible_start(duals, self.lower[row], self.upper[row])
-                b[row] *= self._growth(weights, b[row], row)
-        states = [
-            FactorDual(self.factors, weights, s, lower, upper, duals, self.tube)
-            for s, lower, upper, duals in zip(self.s, self.lower, self.upper, b, strict=True)
-        ]
+        states = [self._state(weights, start, row) for row in range(len(self.s))]
         goal = max(INNER_SHARE * tol, PRECISION * float(np.finfo(self.factors.Z.dtype).eps))
         for state in states:
             state.solve(goal, exact=self.exact)
         b = np.array([state.b for state in states])
-        v = self.factors.combine(b)
+        v = np.array([state.v for state in states])
         products = np.array([self.factors.products(each) for each in v])
         steps = sum(state.n_steps for state in states)
-        passes = sum(state.n_passes for state in states) + len(states)
+        passes = sum(state.n_passes for state in states) + 0.5 * len(states)
         self.work += Work(1, steps, passes)
         q = np.sum([self.factors.squared_norms(each) for each in v], axis=0)
         linear = float(np.sum(self.s * b)) - tube_cost(b, self.tube)
         dual = linear - 0.5 * float(weights @ q)
         gap = sum(state.gap for state in states)
         intercept = np.array([state.bias for state in states])
-        return SVMPoint(weights, b, products, q, linear, intercept, dual, dual + gap)
+        return FactorPoint(weights, b, products, q, linear, intercept, dual, dual + gap, v)
 
-    def _growth(self, weights: Floats, b: Floats, row: int) -> float:
+    def _state(self, weights: Floats, start: SVMPoint | Floats | None, row: int) -> FactorDual:
+        """Return one of the problems with its duals at the start."""
+        s, lower, upper = self.s[row], self.lower[row], self.upper[row]
+        if start is None:
+            b, v, f = np.zeros(len(s)), np.zeros(self.factors.Z.shape[1]), s.copy()
+        elif isinstance(start, SVMPoint):
+            assert isinstance(start, FactorPoint)
+            b, v, f = start.b[row].copy(), start.v[row], s - weights @ start.products[row]
+        else:
+            b = feasible_start(np.atleast_2d(start)[row], lower, upper)
+            v = self.factors.combine(b)
+            growth = self._growth(weights, b, v, row)
+            b, v = growth * b, growth * v
+            f = s - self.factors.scores(self.factors.spread(weights) * v)
+            self.work += Work(n_passes=1.0)
+        return FactorDual(self.factors, weights, s, lower, upper, b, self.tube, (v, f))
+
+    def _growth(self, weights: Floats, b: Floats, v: Floats, row: int) -> float:
         """Return the factor that brings duals for narrower bounds to these, if it pays, else 1."""
         room = np.maximum(self.upper[row], -self.lower[row])
         reach = float(np.max(np.abs(b) / np.where(room > 0, room, 1.0)))
         if not 0.0 < reach < 1.0:
             return 1.0
-        self.work += Work(n_passes=0.5)
         linear = float(self.s[row] @ b) - tube_cost(b, self.tube)
-        quadratic = float(weights @ self.factors.squared_norms(self.factors.combine(b)))
+        quadratic = float(weights @ self.factors.squared_norms(v))
         values = {k: k * linear - 0.5 * k**2 * quadratic for k in (1.0, 1.0 / reach)}
         return max(values, key=lambda k: values[k])
 
