@@ -8,9 +8,9 @@ Three questions, each with the counts that the answer rests on:
   order is a matter of chance: that the k largest of :math:`n + m` values are all among the m new
   ones has the probability :math:`\prod_{i < k} (m - i) / (n + m - i)`, whatever the distribution.
 
-Probabilities are multiplied by the number of views, or of columns (Bonferroni), so that all views, and
-all columns, raise a false alarm as rarely as is asked for. A pattern or category that is new is a
-fact, and no test: rare ones turn up by chance.
+Probabilities are multiplied by the number of views, or of columns (Bonferroni), so that all views,
+and all columns, raise a false alarm as rarely as is asked for. A pattern or category that is new is
+a fact, and no test: rare ones turn up by chance.
 """
 
 from collections.abc import Iterator, Sequence
