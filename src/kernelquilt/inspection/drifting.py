@@ -8,8 +8,9 @@ Three questions, each with the counts that the answer rests on:
   order is a matter of chance: that the k largest of :math:`n + m` values are all among the m new
   ones has the probability :math:`\prod_{i < k} (m - i) / (n + m - i)`, whatever the distribution.
 
-Probabilities are multiplied by the number of views, or of columns (Bonferroni), so that all of them
-together raise a false alarm as rarely as is asked for.
+Probabilities are multiplied by the number of views, or of columns (Bonferroni), so that all views,
+and all columns, raise a false alarm as rarely as is asked for. A pattern or category that is new is
+a fact, and no test: rare ones turn up by chance.
 """
 
 from collections.abc import Iterator, Sequence
@@ -169,7 +170,8 @@ def drift(model: Any, X: Any, *, alpha: float = 0.01) -> Drift:
     X : MultiView, dict, KernelStack, DataFrame or array of n samples
         New samples; if they are not in memory, they are read chunk by chunk, once.
     alpha : float, default=0.01
-        Level of the tests: how often samples of the same kind may raise an alarm.
+        Level of the tests: how often the views, and the columns, of samples of the same kind may
+        raise an alarm.
 
     Returns
     -------

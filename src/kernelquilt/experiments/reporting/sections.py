@@ -18,7 +18,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 @dataclass(frozen=True)
 class Image:
-    """A figure of the page; Markdown has the alternative text."""
+    """A figure of the page, which Markdown leaves out."""
 
     display: Any
     caption: str
@@ -77,13 +77,12 @@ def write_page(
 
 
 def as_markdown(title: str, facts: Mapping[str, str], sections: Sequence[Section]) -> str:
-    """Return a page as Markdown, with what figures show in words."""
+    """Return a page as Markdown, without its figures."""
     blocks = [f"# {_text(title)}"]
     blocks.append("\n".join(f"* **{_text(name)}**: {_text(fact)}" for name, fact in facts.items()))
     for section in sections:
         blocks.append(f"## {_text(section.title)}")
         blocks += [_text(text) for text in section.texts]
-        blocks += [_text(image.alternative) for image in section.images]
         for table in section.tables:
             lines = [table.head, ["---"] * len(table.head), *table.rows]
             rows = [f"| {' | '.join(map(_text, line))} |" for line in lines]
