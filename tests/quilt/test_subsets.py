@@ -13,7 +13,7 @@ from sklearn.ensemble import (
 )
 
 from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples
-from kernelquilt.quilt.space.subsets import completed_products
+from kernelquilt.quilt.space.subsets import Products, completed_products
 from kernelquilt.quilt.space.transfer import solve_transfer
 from kernelquilt.quilt.subsets import raw_outputs, subset_outputs
 
@@ -111,7 +111,10 @@ def check_completed(transfer, sizes, rng):
     expected = np.hstack(filled) @ np.vstack(right)
     squares = np.array([np.square(z).sum(axis=1) for z in filled])
     total = np.where(kept.T, lengths[:, sample_of], squares).sum(axis=0)
-    found = list(completed_products(transfer, Z, present, lengths, sample_of, kept, right))
+    found = [
+        Products(each.rows, each.products.copy(), each.lengths)
+        for each in completed_products(transfer, Z, present, lengths, sample_of, kept, right)
+    ]
     rows = np.concatenate([each.rows for each in found])
     assert sorted(rows) == list(range(len(kept)))
     products, squares = np.empty_like(expected), np.empty_like(total)
