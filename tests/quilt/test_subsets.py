@@ -12,6 +12,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
+from kernelquilt.quilt.space import subsets
 from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples
 from kernelquilt.quilt.space.subsets import Products, completed_products
 from kernelquilt.quilt.space.transfer import solve_transfer
@@ -28,12 +29,12 @@ def lists_of_subsets(n, n_views, rng):
     """All subsets for some samples, some in any order for others, none for one."""
     rows, kept = [], []
     for i in range(n):
-        subsets = all_subsets(n_views)
+        own = all_subsets(n_views)
         if i % 3 == 1:
-            subsets = subsets[rng.permutation(len(subsets))[: 1 + i % 7]]
+            own = own[rng.permutation(len(own))[: 1 + i % 7]]
         if i != 5:
-            rows.append(np.full(len(subsets), i))
-            kept.append(subsets)
+            rows.append(np.full(len(own), i))
+            kept.append(own)
     return np.concatenate(rows), np.concatenate(kept)
 
 
@@ -78,7 +79,7 @@ def features(n, sizes, observed, rng):
 @pytest.mark.parametrize(
     ("sizes", "kind"), [((60, 50, 45, 70), BySamples), ((4, 6, 3, 5), ByFeatures)], ids=str
 )
-def test_completed_views(sizes, kind, share):
+def test_completed_views(sizes, kind, share, monkeypatch):
     rng = np.random.default_rng(0)
     observed = rng.random((40, 4)) >= share
     Z = features(40, sizes, observed, rng)
@@ -86,6 +87,9 @@ def test_completed_views(sizes, kind, share):
     transfer, _ = solve_transfer(Z, observed, kernels=kernels)
     assert all(isinstance(each, kind) for each in transfer.second)
     check_completed(transfer, sizes, rng)
+    for name in ("HELD", "BLOCK"):  # one sample at a time
+        monkeypatch.setattr(subsets, name, 1)
+        check_completed(transfer, sizes, rng)
 
 
 def test_views_that_nothing_serves():

@@ -24,9 +24,16 @@ class Similarities:
         self._made: dict[int, Floats] = {}
 
     def with_training(self, training: Features) -> Floats:
-        """Return products with n samples, (M, k, n) of features (k, D_p), (m, M, k, n) of others.
+        """Return the products with n training samples.
 
-        Those others have the shape (m, k, D_p).
+        Parameters
+        ----------
+        training : Features of n samples
+
+        Returns
+        -------
+        products : ndarray of shape (M, k, n) or (m, M, k, n)
+            Of features (k, D_p) or (m, k, D_p).
         """
         if id(training) not in self._made:
             outer = self.features[0].shape[:-1]

@@ -30,10 +30,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.quilt.space.pair_maps import Features, Similarities, times
+from kernelquilt.quilt.space.pair_maps import BySamples, Features, Similarities, times
 from kernelquilt.quilt.space.transfer import Transfer
 
-BLOCK = 2**22  # numbers that are held at a time
+HELD = 2**24  # numbers for all samples that are held at a time
+BLOCK = 2**21  # and for those of them that are completed at a time
 
 
 class Products(NamedTuple):
@@ -86,6 +87,38 @@ def completed_products(
         Of all rows in turn, in memory that is used again; of rows without any view, anything.
     """
     M, e = len(Z), right[0].shape[1]
+    n_training = max(
+        (len(each.training[0]) for each in transfer.second if isinstance(each, BySamples)),
+        default=0,
+    )
+    numbers = (M + 1) * (sum(z.shape[1] for z in Z) + M * n_training) + M * e
+    size = max(1, HELD // numbers)
+    for start in range(0, len(present), size):
+        part = slice(start, start + size)
+        begin, end = np.searchsorted(sample_of, [start, start + size])
+        for rows, products, squares in _products_of(
+            transfer,
+            [z[part] for z in Z],
+            present[part],
+            lengths[:, part],
+            sample_of[begin:end] - start,
+            observed[begin:end],
+            right,
+        ):
+            yield Products(begin + rows, products, squares)
+
+
+def _products_of(
+    transfer: Transfer,
+    Z: Features,
+    present: Bools,
+    lengths: Floats,
+    sample_of: Indices,
+    observed: Bools,
+    right: list[Floats],
+) -> Iterator[Products]:
+    """Yield what `completed_products` does, of samples that are held at once."""
+    M, e = len(Z), right[0].shape[1]
     x = Similarities(_said(transfer, Z, present))
     known = np.stack([z @ each for z, each in zip(Z, right, strict=True)], axis=1)
     for samples, subsets, rows in _lists_of_subsets(sample_of, observed):
@@ -128,7 +161,7 @@ def _lists_of_subsets(
 ) -> Iterator[tuple[Indices, Bools, Indices]]:
     """Yield samples (n,) with the same subsets (K, M) of views, and their rows (n, K)."""
     starts = np.flatnonzero(np.diff(sample_of, prepend=-1))
-    ends = np.append(starts[1:], len(sample_of))
+    ends = np.append(starts, len(sample_of))[1:]
     found: dict[bytes, list[int]] = {}
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         found.setdefault(observed[start:end].tobytes(), []).append(number)
