@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -16,8 +17,9 @@ from sklearn.preprocessing import StandardScaler
 import kernelquilt as kq
 from discovery import held_to, instances, predictors
 from holes import hide
-from kernelquilt.inspection import view_contributions
+from kernelquilt.inspection import contributions, view_contributions
 from kernelquilt.inspection.contributions import exact_game, sampled_game
+from kernelquilt.inspection.samples import Cohort
 
 VIEWS = {"a": [0, 1], "b": [2, 3, 4], "c": [5]}
 
@@ -132,6 +134,65 @@ def test_contributions_of_every_estimator_add_up(model):
         expected = np.log(expected[:, 1] / expected[:, 0])
     np.testing.assert_allclose(found.output, expected, atol=1e-8)
     assert not found.values[~X[70:].observed].any()
+
+
+def asked_rows(monkeypatch):
+    """Count the rows of plain samples that models are asked about."""
+    counted, subset = [], Cohort.subset
+
+    def counting(self, rows, kept):
+        counted.append(len(rows))
+        return subset(self, rows, kept)
+
+    monkeypatch.setattr(Cohort, "subset", counting)
+    return counted
+
+
+@pytest.mark.parametrize("model", instances(held_to(predictors(), "more than two views")), ids=str)
+def test_what_subsets_share_changes_nothing(model, monkeypatch):
+    X, y = make_samples(share=0.2, seed=1)
+    X = kq.as_views(X, VIEWS)
+    model.fit(X[:60], y[:60])
+    counted = asked_rows(monkeypatch)
+    found = view_contributions(model, X[60:])
+    # only a sample without views is then asked about on its own
+    assert (sum(counted) == 1) == getattr(model, "_shares_subsets", False)
+    monkeypatch.setattr(contributions, "WAYS", np.inf)
+    one_by_one = view_contributions(model, X[60:])
+    assert sum(counted) > 100
+    np.testing.assert_allclose(found.values, one_by_one.values, atol=1e-12)
+    np.testing.assert_allclose(found.output, one_by_one.output, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        kq.QuiltClassifier(pattern=True, kernels=["gaussian", "linear"], random_state=0),
+        kq.QuiltClassifier(n_landmarks=10, random_state=0),
+        kq.QuiltClassifier(completion=kq.TransferFill(), experts=None),
+        kq.QuiltClassifier(experts=[HistGradientBoostingClassifier(max_iter=5)], random_state=0),
+        kq.QuiltRegressor(experts=[ExtraTreesRegressor(10)], random_state=0),
+        kq.LateFusionClassifier(kernels={"a": "linear", "b": ["gaussian", "linear"], "c": "rbf"}),
+        kq.SimpleMKLClassifier(n_landmarks=10),
+        kq.ConvexAbsentMKLClassifier(formulation="shared_coef"),
+        kq.mkl.MHKSClassifier(kernels="linear"),
+        kq.mkl.SampleAdaptiveMKLClassifier(m0=1),
+    ],
+    ids=str,
+)
+def test_what_subsets_share_in_models_with_other_parameters(model, monkeypatch):
+    X, y = make_samples(share=0.2, seed=2, n_classes=3)
+    X = kq.as_views(X, VIEWS)
+    model.fit(X[:60], y[:60])
+    found = view_contributions(model, X[60:]).values
+    for n_rows in (1, 20):  # blocks are cut between samples
+        monkeypatch.setattr(contributions, "ROWS", n_rows)
+        again, threads = (view_contributions(model, X[60:], n_jobs=k).values for k in (1, 2))
+        np.testing.assert_array_equal(again, threads)
+        np.testing.assert_allclose(again, found, atol=1e-12)
+    monkeypatch.setattr(contributions, "WAYS", np.inf)
+    one_by_one = view_contributions(model, X[60:]).values
+    np.testing.assert_allclose(found, one_by_one, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -291,11 +352,12 @@ def test_order_garbage_and_threads_change_nothing():
     np.testing.assert_allclose(shuffled.values, found.values[order], atol=1e-10)
     stack = kq.ViewKernels().fit_transform(X)
     garbage = hide(stack.gram(), stack.observed, stack.observed, 1e6)
-    values = []
-    for each in (stack, kq.KernelStack(garbage, stack.observed)):
-        svm = kq.SimpleMKLClassifier().fit(each[:60], y[:60])
-        values.append(view_contributions(svm, each[60:]).values)
-    np.testing.assert_array_equal(*values)
+    for other in (kq.SimpleMKLClassifier(), kq.LateFusionClassifier(), kq.QuiltClassifier()):
+        values = []
+        for each in (stack, kq.KernelStack(garbage, stack.observed)):
+            other.fit(each[:60], y[:60])
+            values.append(view_contributions(other, each[60:]).values)
+        np.testing.assert_array_equal(*values)
 
 
 def test_a_sample_without_views_gets_the_base():

@@ -5,7 +5,9 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.cbook import is_math_text
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 
@@ -107,9 +109,11 @@ def test_every_display_is_drawn_in_a_new_figure_and_in_given_axes(name, data, la
     right.plot([0, 1])
     display.plot(ax=left)
     assert display.figure_ is figure
+    assert len(right.get_children()) == len(Figure().subplots().get_children()) + 1
     figure.canvas.draw()
     own = figure_of(display, title="a $ b")
     assert tuple(own.get_size_inches()) == display.figsize
+    assert any(ax.has_data() for ax in own.axes)
     own.canvas.draw()
 
 
@@ -155,7 +159,11 @@ class TestObservedPatterns:
 
     def test_names_that_look_like_formulas(self):
         display = ObservedPatternDisplay([r"$\frac$", "b$"], np.eye(2, dtype=bool))
-        figure_of(display, title=r"a$\frac$b").canvas.draw()
+        figure = figure_of(display, title=r"a$\frac$b")
+        figure.canvas.draw()  # a formula that cannot be read would raise
+        written = [text.get_text() for text in figure.findobj(Text)]
+        assert {r"\$\frac\$", r"b\$", r"a\$\frac\$b"} <= set(written)
+        assert not any(map(is_math_text, written))
 
     def test_many_patterns(self):
         observed = np.random.default_rng(0).random((200, 8)) < 0.5

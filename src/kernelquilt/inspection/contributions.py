@@ -158,8 +158,9 @@ def view_contributions(
 
     Notes
     -----
-    A sample with m views costs 2^m - 1 predictions, or at most m times `n_permutations`. They are
-    made in blocks, sorted by the views that are left.
+    A model is asked about 2^m - 1 subsets of the m views of a sample, or at most m times
+    `n_permutations`, in blocks. Estimators of this package compute once for a sample what all of
+    its subsets have in common; pipelines are asked about each subset as about any sample.
 
     Examples
     --------

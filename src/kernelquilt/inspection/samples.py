@@ -1,7 +1,7 @@
 """Samples with views left out, and what a model says of them.
 
 Everything here goes through what a model has in public: it is handed samples that lack views, in
-the form in which a user would hand them over.
+the form in which a user would hand them over, or as `ViewSubsets` if it takes these.
 """
 
 import warnings

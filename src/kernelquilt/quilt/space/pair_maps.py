@@ -24,13 +24,23 @@ class Similarities:
         self._made: dict[int, Floats] = {}
 
     def with_training(self, training: Features) -> Floats:
-        """Return products with n samples, (M, k, n) of features (k, D_p), (m, M, k, n) of others.
+        """Return the products with n training samples.
 
-        Those others have the shape (m, k, D_p).
+        Parameters
+        ----------
+        training : Features of n samples
+
+        Returns
+        -------
+        products : ndarray of shape (M, k, n) or (m, M, k, n)
+            Of features (k, D_p) or (m, k, D_p).
         """
         if id(training) not in self._made:
-            made = [times(z, each.T) for z, each in zip(self.features, training, strict=True)]
-            self._made[id(training)] = np.stack(made, axis=-3)
+            outer = self.features[0].shape[:-1]
+            made = np.empty((len(training), *outer, len(training[0])))
+            for out, z, each in zip(made, self.features, training, strict=True):
+                times(z, each.T, out)
+            self._made[id(training)] = np.moveaxis(made, 0, -3)
         return self._made[id(training)]
 
 
@@ -123,10 +133,12 @@ class BySamples:
         return times(similar, self.coef)
 
 
-def times(features: Floats, right: Floats) -> Floats:
+def times(features: Floats, right: Floats, out: Floats | None = None) -> Floats:
     """Return products (..., e) of features (..., D) with columns (D, e), as one large one."""
+    shape = *features.shape[:-1], right.shape[1]
     flat = features.reshape(-1, features.shape[-1])
-    return np.asarray(flat @ right).reshape(*features.shape[:-1], right.shape[1])
+    into = None if out is None else out.reshape(-1, right.shape[1])
+    return np.asarray(np.matmul(flat, right, out=into)).reshape(shape)
 
 
 def rounded_map(each: PairMap) -> PairMap:

@@ -30,10 +30,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.quilt.space.pair_maps import Features, Similarities, times
+from kernelquilt.quilt.space.pair_maps import BySamples, Features, Similarities, times
 from kernelquilt.quilt.space.transfer import Transfer
 
-BLOCK = 2**22  # numbers that are held at a time
+HELD = 2**24  # numbers for all samples that are held at a time
+BLOCK = 2**21  # and for those of them that are completed at a time
 
 
 class Products(NamedTuple):
@@ -83,8 +84,40 @@ def completed_products(
     Yields
     ------
     products : Products
-        Of all rows in turn; of those without any view, anything.
+        Of all rows in turn, in memory that is used again; of rows without any view, anything.
     """
+    M, e = len(Z), right[0].shape[1]
+    n_training = max(
+        (len(each.training[0]) for each in transfer.second if isinstance(each, BySamples)),
+        default=0,
+    )
+    numbers = (M + 1) * (sum(z.shape[1] for z in Z) + M * n_training) + M * e
+    size = max(1, HELD // numbers)
+    for start in range(0, len(present), size):
+        part = slice(start, start + size)
+        begin, end = np.searchsorted(sample_of, [start, start + size])
+        for rows, products, squares in _products_of(
+            transfer,
+            [z[part] for z in Z],
+            present[part],
+            lengths[:, part],
+            sample_of[begin:end] - start,
+            observed[begin:end],
+            right,
+        ):
+            yield Products(begin + rows, products, squares)
+
+
+def _products_of(
+    transfer: Transfer,
+    Z: Features,
+    present: Bools,
+    lengths: Floats,
+    sample_of: Indices,
+    observed: Bools,
+    right: list[Floats],
+) -> Iterator[Products]:
+    """Yield what `completed_products` does, of samples that are held at once."""
     M, e = len(Z), right[0].shape[1]
     x = Similarities(_said(transfer, Z, present))
     known = np.stack([z @ each for z, each in zip(Z, right, strict=True)], axis=1)
@@ -92,9 +125,14 @@ def completed_products(
         weights = _weights(transfer, subsets)
         n_vectors = M * np.count_nonzero(weights.any(axis=(0, 1)))
         size = max(1, BLOCK // (n_vectors * (e + 2 * max(map(len, right))) + len(subsets) * e))
+        # memory that is used again need not be mapped again, which takes longer than to fill it
+        whole = np.empty((min(size, len(samples)), len(subsets), e))
+        space = np.empty(len(whole) * n_vectors * e)
         for start in range(0, len(samples), size):
             part = samples[start : start + size]
-            products, squares = _completed(transfer, x, part, subsets, weights, right, known[part])
+            products = whole[: len(part)]
+            np.matmul(subsets.astype(np.float64), known[part], out=products)
+            squares = _add_filled(transfer, x, part, subsets, weights, right, products, space)
             squares += lengths.T[part] @ subsets.T.astype(np.float64)
             yield Products(
                 rows[start : start + size].ravel(), products.reshape(-1, e), squares.ravel()
@@ -123,7 +161,7 @@ def _lists_of_subsets(
 ) -> Iterator[tuple[Indices, Bools, Indices]]:
     """Yield samples (n,) with the same subsets (K, M) of views, and their rows (n, K)."""
     starts = np.flatnonzero(np.diff(sample_of, prepend=-1))
-    ends = np.append(starts[1:], len(sample_of))
+    ends = np.append(starts, len(sample_of))[1:]
     found: dict[bytes, list[int]] = {}
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         found.setdefault(observed[start:end].tobytes(), []).append(number)
@@ -148,24 +186,24 @@ def _weights(transfer: Transfer, subsets: Bools) -> Floats:
     return weights
 
 
-def _completed(
+def _add_filled(
     transfer: Transfer,
     x: Similarities,
     samples: Indices,
     subsets: Bools,
     weights: Floats,
     right: list[Floats],
-    known: Floats,
-) -> tuple[Floats, Floats]:
-    """Return products (n, K, e) of some samples, and squared lengths (n, K) of filled views.
+    products: Floats,
+    space: Floats,
+) -> Floats:
+    """Add those of filled views to the products (n, K, e), and return their lengths (n, K).
 
-    Those of the views themselves with the given vectors are `known` (n, M, e).
+    There is `space` for the products of a view.
     """
     from kernelquilt.quilt.compiled import add_combinations
 
     # what is in no subset says nothing, and the mean is hardly ever needed
     sources = np.flatnonzero(weights.any(axis=(0, 1)))
-    products = subsets.astype(np.float64) @ known
     squares = np.zeros(products.shape[:2])
     for p, each in enumerate(right):
         absent = np.flatnonzero(~subsets[:, p])
@@ -181,5 +219,6 @@ def _completed(
         own = weights[np.ix_(absent, np.array(list(shares)), others)]
         own = (own * np.reshape(list(shares.values()), (-1, 1))).reshape(len(absent), -1)
         squares[:, absent] += np.einsum("nkj,kj->nk", own @ (y @ y.swapaxes(1, 2)), own)
-        add_combinations(own, times(y, each), absent, products)
-    return products, squares
+        into = space[: y.shape[0] * y.shape[1] * each.shape[1]]
+        add_combinations(own, times(y, each, into), absent, products)
+    return squares
