@@ -81,7 +81,9 @@ def _parquet(path, content):
 
 def _h5mu(path, content):
     mudata, anndata = (pytest.importorskip(name) for name in ("mudata", "anndata"))
-    data = anndata.AnnData(np.arange(8.0).reshape(4, 2), uns={"note": np.frombuffer(content, np.uint8)})
+    data = anndata.AnnData(
+        np.arange(8.0).reshape(4, 2), uns={"note": np.frombuffer(content, np.uint8)}
+    )
     mudata.MuData({"a": data}).write(path)
 
 
