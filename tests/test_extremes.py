@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 
 import kernelquilt as kq
 from discovery import estimators, instances
@@ -248,6 +249,23 @@ def test_searches_take_weights():
     lopsided = clone(search).fit(data, y, sample_weight=weight)
     assert (lopsided.predict(data) == 1).all()
     assert (lopsided.cv_results_["mean_test_score"] == 0.5).all()
+
+
+@pytest.mark.parametrize("factor", [2.0**-500, 2.0**500])
+@pytest.mark.parametrize(
+    "regressor",
+    [kq.QuiltRegressor(experts=None), kq.LateFusionRegressor(), kq.quilt.LpMKLRidgeRegressor()],
+    ids=repr,
+)
+def test_scores_of_regressors_do_not_depend_on_the_unit_of_targets(regressor, factor):
+    blocks, observed, _ = views()
+    data = kq.MultiView(blocks, observed=observed)
+    y = blocks["a"][:, 0]
+    model = clone(regressor)
+    expected = model.fit(data, y).score(data, y)
+    found = model.fit(data, factor * y).score(data, factor * y)
+    assert found == pytest.approx(expected, abs=1e-3)
+    assert expected == pytest.approx(r2_score(y, clone(regressor).fit(data, y).predict(data)))
 
 
 def test_labels_that_are_no_integers_are_refused_without_a_warning_of_numpy():

@@ -73,9 +73,7 @@ def run_many(first, count, log):
     """Run the cases that a log does not have, and return how many findings there are."""
     done = {seed: entry for seed, entry in _read(log).items() if entry["kind"] != "finding"}
     worker = Worker()
-    with open(log, "w") as out:
-        for entry in done.values():
-            out.write(json.dumps(entry) + "\n")
+    with open(log, "a") as out:
         for seed in range(first, first + count):
             if seed in done:
                 continue
@@ -93,7 +91,7 @@ def run_many(first, count, log):
 
 
 def _read(log):
-    """Return the entries of a log by seed; the last line may have been cut off."""
+    """Return the last entry of each seed in a log, whose last line may have been cut off."""
     found = {}
     for line in Path(log).read_text().splitlines() if Path(log).exists() else []:
         with suppress(ValueError):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -17,6 +18,21 @@ from kernelquilt.data.frames import missing
 from kernelquilt.data.validation import check_alignment
 
 NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum
+
+
+def explained_share(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """Return the share of the variance of targets that is explained, whatever their unit.
+
+    Parameters
+    ----------
+    y, predicted : array-likes of shape (n,) or (n, c)
+    sample_weight : array-like of shape (n,), optional
+    """
+    y, predicted = np.asarray(y, dtype=np.float64), np.asarray(predicted)
+    # squares of very large or small targets would leave the range of numbers
+    exponent = np.frexp(np.abs(y).max(axis=0, initial=0.0))[1]
+    y, predicted = (np.ldexp(values, -exponent) for values in (y, predicted))
+    return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 
 def check_targets(

@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Floats
 from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
+from kernelquilt.data.labels import (
+    as_numbers,
+    check_targets,
+    explained_share,
+    weights_of_seen,
+)
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import (
     KernelInput,
@@ -123,7 +128,7 @@ class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
             Share of the variance of the targets that is explained.
         """
         check_alignment(X, y, "y")
-        return float(super().score(X, y, sample_weight))
+        return explained_share(y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = input_tags(self, super().__sklearn_tags__())

@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -296,6 +297,13 @@ class TestDescribe:
         assert found.association.p_value > 0.5
         assert "no sign" in found.hints[0]
         assert not any("pattern" in entry.method for entry in found.suggestions)
+
+    def test_absence_tells_nothing_of_events_that_were_all_seen(self):
+        y = np.zeros(40, dtype=[("event", bool), ("time", float)])
+        y["event"], y["time"] = True, np.arange(40)
+        with warnings.catch_warnings(action="error"):
+            found = describe(replace(self.data(y=y), task="survival"))
+        assert found.association is None
 
     def test_p_value_is_that_of_fishers_test(self):
         # of two patterns and two classes, where Fisher's exact test orders tables as chi-square

@@ -235,7 +235,7 @@ def _association(observed: Bools, y: Array) -> Association | None:
     labels = np.unique(y, return_inverse=True)[1]
     table = np.zeros((patterns.max() + 1, labels.max() + 1))
     np.add.at(table, (patterns, labels), 1)
-    if len(table) == 1:
+    if min(table.shape) == 1:  # one pattern, or all events seen
         return None
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     expected = np.outer(rows, columns) / len(y)

@@ -17,7 +17,7 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.data.labels import as_numbers, check_targets, weights_of_seen
+from kernelquilt.data.labels import as_numbers, check_targets, explained_share, weights_of_seen
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import KernelInput, check_samples, input_tags
 from kernelquilt.mkl.fitting import (
@@ -207,7 +207,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
             Share of the variance of the targets that is explained.
         """
         check_alignment(X, y, "y")
-        return float(super().score(X, y, sample_weight))
+        return explained_share(y, self.predict(X), sample_weight)
 
     def _scores(self, rows: Any) -> Floats:
         """Return the predictions for some samples, shape (n_rows,)."""
