@@ -48,7 +48,8 @@ for size in sizes:
         print(f"{name}, {size} samples: {accuracy[name][-1]:.3f}, {seconds[name][-1]:.1f} s")
 
 # %%
-# Views that are images of something in common are what the quilt is for. Trees are faster.
+# Views that are images of something in common are what the quilt is for. Trees take less time, and
+# late fusion takes least.
 plt.style.use("tableau-colorblind10")
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 for name in models:
