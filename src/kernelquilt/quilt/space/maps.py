@@ -177,6 +177,8 @@ def _symmetric(kernel: Numbers) -> Floats:
 
 def _projection(K: Floats, order: Indices) -> Floats:
     """Return T (k, k) with K^-1 = T T', triangular in an order of pivots that are not small."""
+    if len(order) == 0:  # which LAPACK refuses
+        return np.empty((0, 0))
     pivoted = K[np.ix_(order, order)]
     diag = pivoted.diagonal().copy()
     try:
