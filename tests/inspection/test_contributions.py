@@ -1,5 +1,6 @@
 """Contributions of views: the axioms of Shapley values, every form of input, bad input."""
 
+from dataclasses import replace
 from itertools import combinations
 from math import factorial
 
@@ -190,6 +191,18 @@ def test_what_subsets_share_in_models_with_other_parameters(model, monkeypatch):
         again, threads = (view_contributions(model, X[60:], n_jobs=k).values for k in (1, 2))
         np.testing.assert_array_equal(again, threads)
         np.testing.assert_allclose(again, found, atol=1e-12)
+    monkeypatch.setattr(contributions, "WAYS", np.inf)
+    one_by_one = view_contributions(model, X[60:]).values
+    np.testing.assert_allclose(found, one_by_one, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 2.0), (1.0, 0.0), (0.0, 1.0)])
+def test_experts_on_completed_kernels_with_and_without_a_weight(weights, monkeypatch):
+    X, y = make_samples(share=0.2, seed=3)
+    X = kq.as_views(X, VIEWS)
+    model = kq.QuiltClassifier(experts=None).fit(X[:60], y[:60])
+    model.early_stacking_ = replace(model.early_stacking_, weights=np.array(weights))
+    found = view_contributions(model, X[60:]).values
     monkeypatch.setattr(contributions, "WAYS", np.inf)
     one_by_one = view_contributions(model, X[60:]).values
     np.testing.assert_allclose(found, one_by_one, atol=1e-12)

@@ -125,4 +125,7 @@ def check_completed(transfer, sizes, rng):
     products[rows] = np.concatenate([each.products for each in found])
     squares[rows] = np.concatenate([each.lengths for each in found])
     np.testing.assert_allclose(products[some], expected[some], atol=1e-11)
+    for each in completed_products(transfer, Z, present, None, sample_of, kept, right):
+        np.testing.assert_allclose(each.products, products[each.rows], atol=1e-11)
+        assert each.lengths is None
     np.testing.assert_allclose(squares[some], total[some], atol=1e-11)

@@ -241,7 +241,7 @@ class QuiltClassifier(BaseRidgeClassifier):
     def _member_outputs(self, rows: Any) -> Floats:
         """Return logarithms (K, n_rows, c) of the probabilities of the members."""
         proba = [expert.outputs(rows) for expert in self.experts_]
-        return self._logs(self._fitted.scores(rows), proba)
+        return self._logs(self._fitted.scores(rows, self.early_stacking_.weights > 0), proba)
 
     def _logs(self, scores: tuple[Floats, Floats], proba: list[Floats]) -> Floats:
         stackings = self.early_stacking_, self.late_stacking_

@@ -114,8 +114,11 @@ class FittedQuilt:
         self.quilt.completion = TransferCompletion(transfer)
         return self
 
-    def scores(self, rows: Any) -> tuple[Floats, Floats]:
-        """Return scores (1 or 2, n_rows, c) and (M, n_rows, c) of rows in their container."""
+    def scores(self, rows: Any, counted: Any = (True, True)) -> tuple[Floats, Floats]:
+        """Return scores (1 or 2, n_rows, c) and (M, n_rows, c) of rows in their container.
+
+        Those of expert B may be zero if it is not among the experts that are `counted` (1 or 2,).
+        """
         self.made_again()
         samples, sample_of = samples_in(rows)
         Z, observed = self.views.of(samples)
@@ -123,7 +126,7 @@ class FittedQuilt:
         if samples is rows:
             return self.quilt.scores(Z, observed, lengths)
         kept = self.input.observed_of(rows)[:, self.kernels]
-        return quilt_scores(self.quilt, Z, observed, lengths, sample_of, kept)
+        return quilt_scores(self.quilt, Z, observed, lengths, sample_of, kept, bool(counted[-1]))
 
 
 def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[FittedQuilt, Targets]:

@@ -175,7 +175,8 @@ class QuiltRegressor(BaseRidgeRegressor):
     def _member_outputs(self, rows: Any) -> Floats:
         """Return the predictions (K, n_rows, c) of the members in units of the scaled targets."""
         return self._outputs(
-            self._fitted.scores(rows), [expert.outputs(rows) for expert in self.experts_]
+            self._fitted.scores(rows, self.early_stacking_.weights > 0),
+            [expert.outputs(rows) for expert in self.experts_],
         )
 
     def _outputs(self, scores: tuple[Floats, Floats], others: list[Floats]) -> Floats:

@@ -38,6 +38,7 @@ def quilt_scores(
     lengths: Floats,
     sample_of: Indices,
     observed: Bools,
+    with_joint: bool,
 ) -> tuple[Floats, Floats]:
     """Return the scores of samples by the experts on kernels, completed by transfer.
 
@@ -51,22 +52,25 @@ def quilt_scores(
         Sample of each row, in ascending order.
     observed : ndarray of bool of shape (P, M)
         Kernels that are left in it.
+    with_joint : bool
+        Whether expert B has a weight; it is the dear one.
 
     Returns
     -------
     early, late
-        As of `Quilt.scores`, of the P rows.
+        As of `Quilt.scores`, of the P rows; zero for expert B if it has none.
     """
-    weighted, joint = quilt.weighted.ridge, quilt.joint
+    weighted, joint = quilt.weighted.ridge, quilt.joint if with_joint else None
     n_outputs = len(weighted.bias)
     late = np.zeros((len(quilt.late), len(observed), n_outputs))
     for out, ridge, z, kept in zip(late, quilt.late, Z, observed.T, strict=True):
         out[kept] = ridge.scores(z)[sample_of[kept]]
     vectors = [weighted.coef] if joint is None else [weighted.coef, joint.points.T]
     right = np.split(np.hstack(vectors), np.cumsum([z.shape[1] for z in Z])[:-1])
-    early = np.zeros((len(vectors), len(observed), n_outputs))
+    early = np.zeros((1 if quilt.joint is None else 2, len(observed), n_outputs))
+    known = None if joint is None else lengths
     for rows, products, squares in completed_products(
-        quilt.completion.transfer, Z, present, lengths, sample_of, observed, right
+        quilt.completion.transfer, Z, present, known, sample_of, observed, right
     ):
         early[0, rows] = products[:, :n_outputs] + weighted.bias
         if joint is not None:

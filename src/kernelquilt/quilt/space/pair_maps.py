@@ -54,7 +54,7 @@ class PairMap(Protocol):
     def shares(self) -> dict[int, float]:
         """The L views that it needs, and what their pieces are multiplied by."""
 
-    def pieces(self, known: Similarities, *rows: Indices) -> Floats:
+    def pieces(self, known: Similarities, *rows: Indices, right: Floats | None = None) -> Floats:
         """Return what each view adds to the predictions, divided by its share.
 
         Parameters
@@ -62,10 +62,12 @@ class PairMap(Protocol):
         known : Similarities
         *rows : one or two ndarrays of int
             Which features to take, by each axis but the last.
+        right : ndarray of shape (D_p, e), optional
+            What predictions are multiplied by.
 
         Returns
         -------
-        pieces : ndarray of shape (L, k, D_p), or (m, L, k, D_p)
+        pieces : ndarray of shape (L, k, D_p or e), or (m, L, k, D_p or e)
             Of k rows, or m and k.
         """
 
@@ -85,10 +87,13 @@ class ByFeatures:
         """The views that it needs, as in `PairMap`."""
         return dict.fromkeys(self.maps, 1.0)
 
-    def pieces(self, known: Similarities, *rows: Indices) -> Floats:
+    def pieces(self, known: Similarities, *rows: Indices, right: Floats | None = None) -> Floats:
         """Return what each view adds, as in `PairMap`."""
         chosen = np.ix_(*rows)
-        parts = [times(known.features[l][chosen], W) for l, W in self.maps.items()]
+        parts = [
+            times(known.features[l][chosen], W if right is None else W @ right)
+            for l, W in self.maps.items()
+        ]
         return np.stack(parts, axis=-3)
 
     def __reduce__(self) -> Any:
@@ -124,13 +129,13 @@ class BySamples:
         similar = sum(a * (Z[l] @ self.training[l][self.rows].T) for l, a in self.shares.items())
         return np.asarray(similar @ self.coef)
 
-    def pieces(self, known: Similarities, *rows: Indices) -> Floats:
+    def pieces(self, known: Similarities, *rows: Indices, right: Floats | None = None) -> Floats:
         """Return what each view adds, as in `PairMap`."""
         views = np.array(list(self.shares))
         similar = known.with_training(self.training)[np.ix_(*rows[:-1], views, rows[-1])]
         if len(self.rows) < similar.shape[-1]:
             similar = np.take(similar, self.rows, axis=-1)
-        return times(similar, self.coef)
+        return times(similar, self.coef if right is None else self.coef @ right)
 
 
 def times(features: Floats, right: Floats, out: Floats | None = None) -> Floats:

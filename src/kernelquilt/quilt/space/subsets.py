@@ -25,7 +25,7 @@ lambda         ``weights[:, l, k]``
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,19 +47,19 @@ class Products(NamedTuple):
     products : ndarray of shape (k, e)
         Of the features of all views with given vectors.
     lengths : ndarray of shape (k,)
-        Squared lengths over all views.
+        Squared lengths over all views, None if they are not needed.
     """
 
     rows: Indices
     products: Floats
-    lengths: Floats
+    lengths: Any
 
 
 def completed_products(
     transfer: Transfer,
     Z: Features,
     present: Bools,
-    lengths: Floats,
+    lengths: Floats | None,
     sample_of: Indices,
     observed: Bools,
     right: list[Floats],
@@ -72,8 +72,8 @@ def completed_products(
     Z : Features of n samples
     present : ndarray of bool of shape (n, M)
         The views that they have.
-    lengths : ndarray of shape (M, n)
-        Their squared lengths.
+    lengths : ndarray of shape (M, n), or None
+        Their squared lengths; None if these are not needed.
     sample_of : ndarray of int of shape (P,)
         Sample of each row, in ascending order.
     observed : ndarray of bool of shape (P, M)
@@ -100,7 +100,7 @@ def completed_products(
             transfer,
             [z[part] for z in Z],
             present[part],
-            lengths[:, part],
+            None if lengths is None else lengths[:, part],
             sample_of[begin:end] - start,
             observed[begin:end],
             right,
@@ -112,7 +112,7 @@ def _products_of(
     transfer: Transfer,
     Z: Features,
     present: Bools,
-    lengths: Floats,
+    lengths: Floats | None,
     sample_of: Indices,
     observed: Bools,
     right: list[Floats],
@@ -132,10 +132,14 @@ def _products_of(
             part = samples[start : start + size]
             products = whole[: len(part)]
             np.matmul(subsets.astype(np.float64), known[part], out=products)
-            squares = _add_filled(transfer, x, part, subsets, weights, right, products, space)
-            squares += lengths.T[part] @ subsets.T.astype(np.float64)
+            squares = None
+            if lengths is not None:
+                squares = lengths.T[part] @ subsets.T.astype(np.float64)
+            _add_filled(transfer, x, part, subsets, weights, right, products, squares, space)
             yield Products(
-                rows[start : start + size].ravel(), products.reshape(-1, e), squares.ravel()
+                rows[start : start + size].ravel(),
+                products.reshape(-1, e),
+                None if squares is None else squares.ravel(),
             )
 
 
@@ -194,9 +198,10 @@ def _add_filled(
     weights: Floats,
     right: list[Floats],
     products: Floats,
+    squares: Floats | None,
     space: Floats,
-) -> Floats:
-    """Add those of filled views to the products (n, K, e), and return their lengths (n, K).
+) -> None:
+    """Add those of filled views to products (n, K, e), and to squared lengths (n, K) if needed.
 
     There is `space` for the products of a view.
     """
@@ -204,21 +209,24 @@ def _add_filled(
 
     # what is in no subset says nothing, and the mean is hardly ever needed
     sources = np.flatnonzero(weights.any(axis=(0, 1)))
-    squares = np.zeros(products.shape[:2])
     for p, each in enumerate(right):
         absent = np.flatnonzero(~subsets[:, p])
         if len(absent) == 0:
             continue
         others = sources[sources != p]
         made = transfer.second[p]
+        through = each if squares is None else None  # then y itself is not needed
         if made is None:
             shares, y = {p: 1.0}, x.features[p][np.ix_(samples, others)]
+            y = y if through is None else times(y, through)
         else:
-            shares, y = made.shares, made.pieces(x, samples, others)
+            shares, y = made.shares, made.pieces(x, samples, others, right=through)
         y = y.reshape(len(samples), -1, y.shape[-1])
         own = weights[np.ix_(absent, np.array(list(shares)), others)]
         own = (own * np.reshape(list(shares.values()), (-1, 1))).reshape(len(absent), -1)
+        if squares is None:
+            add_combinations(own, y, absent, products)
+            continue
         squares[:, absent] += np.einsum("nkj,kj->nk", own @ (y @ y.swapaxes(1, 2)), own)
         into = space[: y.shape[0] * y.shape[1] * each.shape[1]]
         add_combinations(own, times(y, each, into), absent, products)
-    return squares

@@ -258,7 +258,9 @@ class QuiltSurvival(BaseEstimator):
 
     def _risk(self, rows: Any) -> Floats:
         others = [expert.outputs(rows) for expert in self.regressor_.experts_]
-        return self.member_weights_ @ _side_by_side(self.regressor_._fitted.scores(rows), others)
+        counted = self.member_weights_[: len(self.regressor_.early_stacking_.weights)] > 0
+        scores = self.regressor_._fitted.scores(rows, counted)
+        return self.member_weights_ @ _side_by_side(scores, others)
 
     def predict_cumulative_hazard_function(self, X: Any, return_array: bool = False) -> Array:
         """Return the cumulative hazard of samples as functions of time.
