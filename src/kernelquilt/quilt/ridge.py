@@ -32,9 +32,9 @@ f_{-i}(x_i)    ``loo``
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
 
 from kernelquilt._typing import Floats
+from kernelquilt.core.psd import symmetric_eigh
 from kernelquilt.kernels.centring import mean_diagonal
 
 PENALTIES = np.logspace(-3.0, 1.5, 12)
@@ -101,7 +101,7 @@ def solve_ridge_loo(
     A = K if whole else K[np.ix_(used, used)]
     if sample_weight is not None:
         A = root[:, None] * A * root
-    s, U = eigh(A, driver="evd", check_finite=False, overwrite_a=A is not K)
+    s, U = symmetric_eigh(A, overwrite=A is not K)
     target = Y if whole else Y[used]
     share = None if held_out is None else held_out[used]
     spectral = solve_spectral_loo(U, s, target, lams, weight[used], share)
@@ -362,7 +362,7 @@ def _fit_by_features(
     scale = float(lengths / sums.gram[-1, -1]) if lengths > 0 else 1.0
     multiplied = np.append(factors / np.sqrt(scale), 1.0)
     A = multiplied[:, None] * sums.gram * multiplied
-    s, V = eigh(A, driver="evd", check_finite=False, overwrite_a=True)
+    s, V = symmetric_eigh(A, overwrite=True)
     kept = s > NEGLIGIBLE * s[-1]
     s, V = s[kept], V[:, kept] / np.sqrt(s[kept])
     V *= multiplied[:, None]

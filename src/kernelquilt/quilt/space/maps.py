@@ -24,10 +24,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from kernelquilt._typing import Floats, Indices, Numbers
+from kernelquilt.core.psd import symmetric_eigh
 
 NEGLIGIBLE = 1e-12  # remainder of k(x, x), in units of the largest, that counts as rounding
 NEGLIGIBLE_SINGLE = 1e-6  # the same for kernels in single precision
@@ -204,7 +205,7 @@ def compact(values: Floats) -> Numbers:
 
 def _positive_part(K: Floats) -> tuple[Indices, Floats]:
     """Return all landmarks, and T from the positive eigenvalues."""
-    values, vectors = eigh(K, driver="evd", check_finite=False)
+    values, vectors = symmetric_eigh(K)
     if values[0] < -TOO_INDEFINITE * max(float(K.diagonal().mean()), 0.0):
         raise np.linalg.LinAlgError("a kernel is not positive semi-definite")
     positive = values > INDEFINITE * values[-1]

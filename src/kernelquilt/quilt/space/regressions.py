@@ -8,11 +8,12 @@ is that with all of them over :math:`1 - \theta h`, as in :mod:`kernelquilt.quil
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from kernelquilt._typing import Floats
+from kernelquilt.core.psd import symmetric_eigh
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
 
@@ -122,7 +123,7 @@ def refine_by_features(
 ) -> Floats:
     """Return B of the ridge with the least error; `sums` if these are not all samples."""
     gram, cross = (Q.T @ Q, Q.T @ known) if sums is None else sums
-    s, V = eigh(gram, driver="evd", check_finite=False)
+    s, V = symmetric_eigh(gram)
     s = np.maximum(s, 0.0)
     inside, rows = V.T @ cross, Q @ V
     squared = np.square(rows)
