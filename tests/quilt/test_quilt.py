@@ -424,7 +424,7 @@ class TestQuilt:
 
     def test_too_many_landmarks_are_refused_before_kernels_are_made(self):
         X, y = np.zeros((40_000, 1)), np.arange(40_000) % 2
-        with pytest.raises(ValueError, match=r"1 kernels of 20000 samples.*lower n_landmarks"):
+        with pytest.raises(ValueError, match=r"1 kernels of 10000 samples.*lower n_landmarks"):
             QUILT(n_landmarks=40_000).fit(X, y)
         with pytest.raises(ValueError, match=r"ZeroFill.*40000.*completion=None"):
             QUILT(completion=kq.completion.ZeroFill()).fit(X, y)

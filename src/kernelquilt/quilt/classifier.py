@@ -87,7 +87,7 @@ class QuiltClassifier(BaseRidgeClassifier):
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks, the forest and other experts; an int makes fits repeatable.
     verbose : int, default=0
-        Whether to print what is being done and, where samples are read in blocks, the time left.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

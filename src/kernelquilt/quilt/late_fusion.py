@@ -90,7 +90,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
     verbose : int, default=0
-        Whether to print what is being done and, where samples are read in blocks, the time left.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class LateFusionRegressor(BaseRidgeRegressor):
     random_state : int, RandomState instance or None, default=None
         For the choice of landmarks.
     verbose : int, default=0
-        Whether to print what is being done and, where samples are read in blocks, the time left.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------

@@ -105,7 +105,7 @@ class QuiltSurvival(BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         For the forest and other experts; an int makes fits repeatable.
     verbose : int, default=0
-        Whether to print what is being done and, where samples are read in blocks, the time left.
+        Whether to print the progress of the solver.
 
     Attributes
     ----------
