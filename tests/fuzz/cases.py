@@ -329,7 +329,9 @@ def estimator_case(rng, cls):
             if pickled:
                 check_copy(estimator, pickle.loads(pickle.dumps(estimator)), new)
         except (ValueError, TypeError) as error:
-            if len(rows) == 0 or isinstance(error, NotFittedError):  # of searches without a refit
+            # kernels are made by transform, and searches without a refit predict nothing
+            late = isinstance(error, NotFittedError) or isinstance(estimator, kq.ViewKernels)
+            if len(rows) == 0 or late:
                 raise
             raise AssertionError(f"fitted, but refuses its own samples: {error}") from error
         clone(estimator)

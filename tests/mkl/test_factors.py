@@ -38,7 +38,7 @@ def of_two_views(classifier, data):
     return data.select(data.names[:2]) if classifier is kq.mkl.SVM2KClassifier else data
 
 
-def test_those_of_the_issue_take_factors():
+def test_which_classifiers_take_factors():
     names = {each.__name__.removesuffix("Classifier") for each in TAKERS}
     assert len(ALL_TAKERS) == len(TAKERS) + 5  # and the regressors
     assert names == {
@@ -297,3 +297,12 @@ def test_bounds_know_factors(samples):
     )
     for found, expected in zip(other._kernel_sizes(factors), one._kernel_sizes(stack), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("model", [kq.SimpleMKLClassifier(), kq.SimpleMKLRegressor()])
+def test_no_samples_are_refused(model):
+    rng = np.random.default_rng(0)
+    factors = kq.LowRankStack({"a": rng.normal(size=(12, 2)), "b": rng.normal(size=(12, 3))})
+    model = clone(model).fit(factors, np.arange(12) % 2)
+    with pytest.raises(ValueError, match="X has 0 samples"):
+        model.predict(factors[[]])

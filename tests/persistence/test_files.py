@@ -121,6 +121,11 @@ def with_a_forest(kind=kq.QuiltClassifier, **options):
     return kind(random_state=0, **options).fit(data, y), data
 
 
+@pytest.fixture(scope="module")
+def forest():
+    return with_a_forest()[0]
+
+
 @pytest.mark.parametrize("kind", [kq.QuiltClassifier, kq.QuiltRegressor])
 def test_forests_load_without_a_word(kind, tmp_path):
     model, data = with_a_forest(kind)
@@ -166,8 +171,8 @@ FORGED = {
 
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=list(FORGED))
-def test_forged_trees_are_refused(forge, tmp_path, monkeypatch):
-    model, _ = with_a_forest()
+def test_forged_trees_are_refused(forge, forest, tmp_path, monkeypatch):
+    model = forest
     take_apart = TreeArrays.of
 
     def forged(forest):

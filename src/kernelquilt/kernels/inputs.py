@@ -134,6 +134,8 @@ class KernelInput(ABC):
 
     def parts(self, rows: Any, entries_per_row: int) -> list[Any]:
         """Cut samples into parts whose kernels take a moderate amount of memory."""
+        if len(rows) == 0:
+            raise ValueError("X has 0 samples while a minimum of 1 is required")
         size = max(1, PART_ENTRIES // max(1, entries_per_row))
         if isinstance(rows, ViewSubsets):
             return list(rows.parts(size))

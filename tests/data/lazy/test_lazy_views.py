@@ -350,3 +350,9 @@ def test_columns_of_one_file_become_several_views(tmp_path):
     lazy = kq.MultiView.stream({"a": [file], "b": file}, columns={"a": ["z", "x"], "b": ["y"]})
     assert lazy.columns == {"a": ("z", "x"), "b": ("y",)}
     assert_array_equal(lazy.compute()["a"], frame[["z", "x"]])
+
+
+def test_no_samples_are_refused():
+    lazy = kq.MultiView.stream({"a": np.ones((6, 2))})
+    with pytest.raises(ValueError, match="0 samples are selected"):
+        lazy[[]]

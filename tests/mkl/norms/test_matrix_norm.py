@@ -390,3 +390,10 @@ def test_bad_parameters():
         MatrixNormMKLClassifier(init="ones").fit(X, y)
     with pytest.raises(ValueError, match="update must be one of"):
         solve_matrix_norm_mkl(K, labels, update="paper_13")
+
+
+@pytest.mark.parametrize("exponents", [(2.0, 1e161), (1e161, 1e200), (1.0, 1e9)])
+def test_huge_exponents_are_the_largest_weight(exponents):
+    weights = matrix_norm_weights(np.array([1.0, 4.0, 0.5]), *exponents)
+    assert np.isfinite(weights).all()
+    assert 0 < weights.max() <= 1 + 1e-6

@@ -114,7 +114,7 @@ class LazyViews(MultiView):
             return self.given(key)
         rows = row_positions(key, len(self))
         if not len(rows):
-            raise IndexError("no samples are selected")
+            raise ValueError("0 samples are selected while a minimum of 1 is required")
         key = key[0] if isinstance(key, tuple) else key  # of the pair that scikit-learn passes
         if isinstance(key, slice) or np.asarray(key).dtype == np.bool_:
             return self._restricted(rows)

@@ -32,6 +32,8 @@ N_SLICES = 512  # intervals of log rho
 MIN_START = 0.02  # in units of equal weights; a weight of zero could not grow
 CURVATURE_SHARE = 0.9  # part of the curvature along one direction that may be taken away
 
+LARGEST_EXPONENT = 1e8  # beyond which a norm is the largest weight to rounding
+
 
 def log_sum_exp(t: Floats) -> float:
     """Return ``log(sum(exp(t)))`` for finite t of shape (M,)."""
@@ -76,7 +78,7 @@ def matrix_norm_weights(squared_norms: Floats, r: float, p: float) -> Floats:
     -------
     weights : ndarray of shape (M,)
     """
-    r, p = min(r, p), max(r, p)
+    r, p = min(r, p, LARGEST_EXPONENT / 2), min(max(r, p), LARGEST_EXPONENT)
     used = squared_norms > 0.0
     weights = used.astype(np.float64) if used.any() else np.ones(len(used))
     n_used = np.count_nonzero(used)
