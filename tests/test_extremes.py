@@ -287,3 +287,24 @@ def test_views_that_are_constant_or_zero_give_no_warning_of_numpy():
     data = kq.MultiView({**blocks, "c": np.zeros((len(y), 40))}, observed=observed)
     for classifier in (kq.mkl.CCAFusion(kernels="linear"), kq.mkl.MHKSClassifier(kernels="linear")):
         assert np.isfinite(classifier.fit(data, y).decision_function(data)).all()
+
+
+def test_a_huge_penalty_of_weights_is_refused():
+    X, y = kq.datasets.make_multiview(30, 2, random_state=0)
+    with pytest.raises(ValueError, match="the largest penalty of 30 samples"):
+        kq.SimpleMKLClassifier(C_weights=1e190).fit(X, y)
+
+
+def test_transformers_refuse_huge_values_without_a_warning_of_numpy():
+    pandas = pytest.importorskip("pandas", reason="frames need pandas")
+    X = pandas.DataFrame({"a": np.ones(5), "b": np.linspace(-1, 1, 5) * 5e159})
+    with pytest.raises(ValueError, match="'b' has values up to 5e"):
+        kq.ViewTransformer(views={"a": ["a"], "b": ["b"]}).fit_transform(X)
+
+
+def test_tiny_kernels_in_survival():
+    rng = np.random.default_rng(0)
+    views = {name: rng.normal(size=(40, 2)) * size for name, size in (("a", 1.0), ("b", 1e-158))}
+    y = np.arange(40) % 3 > 0, rng.exponential(size=40)
+    model = kq.QuiltSurvival(kernels="linear", experts=None).fit(kq.MultiView(views), y)
+    assert np.isfinite(model.predict(kq.MultiView(views))).all()

@@ -281,7 +281,8 @@ def _checked(name: str, output: Any, n: int) -> Any:
 def _naming(view: str, data: MultiView) -> Iterator[None]:
     """Name the view in errors of its transformer."""
     try:
-        yield
+        with np.errstate(over="ignore"):  # what is not finite is refused by name
+            yield
     except (TypeError, ValueError) as error:
         block = data.given(view)
         size = 8 * block.shape[0] * block.shape[1] / 2**30

@@ -150,7 +150,8 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         if len(signs) > 1 and self.weights == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
-        check_penalties(penalty, data.K)
+        larger = 1.0 if self.C_weights is None else max(1.0, self.C_weights / self.C)
+        check_penalties(larger * penalty, data.K)
         problems = [
             BinaryProblem(
                 data.K,

@@ -84,7 +84,8 @@ class FeatureMap:
         diag : ndarray of shape (n_rows,)
             k(x, x).
         """
-        square = self.scale**2 * (diag - self.mean @ self.mean)
+        # a scale may be too large to be squared
+        square = self.scale * (self.scale * (diag - self.mean @ self.mean))
         return np.asarray(square - 2.0 * self.scale * (features @ self.mean))
 
     def back(self, coef: Floats) -> tuple[Floats, Floats]:
