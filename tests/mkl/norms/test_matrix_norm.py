@@ -397,3 +397,9 @@ def test_huge_exponents_are_the_largest_weight(exponents):
     weights = matrix_norm_weights(np.array([1.0, 4.0, 0.5]), *exponents)
     assert np.isfinite(weights).all()
     assert 0 < weights.max() <= 1 + 1e-6
+
+
+def test_a_tolerance_above_one_keeps_a_kernel():
+    X, y = kq.datasets.make_multiview(24, 2, random_state=0)
+    model = MatrixNormMKLClassifier(r=1.03, p=1.0, tol=12.0, kernels=["gaussian", "linear"])
+    assert model.fit(X, y).weights_.max() > 0

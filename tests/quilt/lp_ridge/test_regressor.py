@@ -73,3 +73,14 @@ def test_too_few_solves_are_told(data):
 def test_progress_is_printed_on_request(data, capsys):
     LpMKLRidgeRegressor(verbose=1).fit(*data)
     assert "LpMKLRidgeRegressor p=2" in capsys.readouterr().out
+
+
+def test_a_view_without_landmarks():
+    rng = np.random.default_rng(0)
+    X = kq.MultiView({"a": rng.normal(size=(26, 2)), "b": np.zeros((26, 4))})
+    y = X["a"][:, 0]
+    for p in (1.0, 2.0, np.inf):
+        model = kq.quilt.LpMKLRidgeRegressor(
+            p=p, kernels="cosine", landmarks="pivoted_cholesky", n_landmarks=5, random_state=0
+        ).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()

@@ -81,7 +81,8 @@ def _without_negligible(
     svm: SVMAtWeights, weight_set: MatrixNormSet, point: SVMPoint, tol: float
 ) -> SVMPoint:
     """Set weights to zero that are so to the tolerance, if the conditions still hold then."""
-    negligible = (point.weights > 0.0) & (point.weights <= tol * point.weights.max())
+    share = min(tol, 0.5)  # the largest weight never is
+    negligible = (point.weights > 0.0) & (point.weights <= share * point.weights.max())
     if not negligible.any():
         return point
     weights = weight_set.scaled(np.where(negligible, 0.0, point.weights))

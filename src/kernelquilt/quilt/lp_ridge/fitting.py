@@ -137,7 +137,7 @@ def lp_ridge_scores(model: Any, rows: Any) -> Floats:
     """Return the scores (n_rows, c) of samples in their container."""
     scores = np.tile(model.intercept_, (len(rows), 1))
     for m, made, coef in zip(model._views.kernels, model._views.maps, model._coef, strict=True):
-        if model.weights_[m] > 0:
+        if model.weights_[m] > 0 and len(made.columns):
             scores += landmark_scores(
                 model.input_, rows, int(m), made.columns, partial(_times, coef)
             )
