@@ -281,7 +281,7 @@ def _checked(name: str, output: Any, n: int) -> Any:
 def _naming(view: str, data: MultiView) -> Iterator[None]:
     """Name the view in errors of its transformer."""
     try:
-        with np.errstate(over="ignore"):  # what is not finite is refused by name
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by name
             yield
     except (TypeError, ValueError) as error:
         block = data.given(view)
