@@ -124,7 +124,7 @@ def test_what_needs_samples_in_memory_says_so(lazy):
         lazy.given("c")
     with pytest.raises(IndexError, match="go upwards"):
         lazy[::-1]
-    with pytest.raises(IndexError, match="no samples"):
+    with pytest.raises(ValueError, match="0 samples are selected"):
         lazy[:0]
 
 
