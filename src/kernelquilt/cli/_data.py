@@ -35,6 +35,18 @@ data_options = add_options(
     click.option("--time", metavar="COL", help="Column of the times, if labels are events."),
 )
 
+model_options = add_options(
+    click.argument("model", type=click.Path(path_type=Path)),
+    click.option(
+        "--trust",
+        "trusted",
+        multiple=True,
+        metavar="NAME",
+        help="A class or function of another package that MODEL holds and you know. May be "
+        "repeated.",
+    ),
+)
+
 
 def load(
     path: Path,

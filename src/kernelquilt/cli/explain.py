@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from kernelquilt.cli._common import epilog, writing
-from kernelquilt.cli._data import data_options, load
+from kernelquilt.cli._data import data_options, load, model_options
 from kernelquilt.experiments.own_data.explain import load_model, write_explanation
 
 
@@ -15,7 +15,7 @@ from kernelquilt.experiments.own_data.explain import load_model, write_explanati
         "kq explain model.kq patients.csv --index patient --sample p17 --sample p21",
     )
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_options
 @data_options
 @click.option(
     "--sample",
@@ -23,13 +23,6 @@ from kernelquilt.experiments.own_data.explain import load_model, write_explanati
     multiple=True,
     metavar="ID",
     help="A sample to explain: its name, or its position counted from 0. May be repeated.",
-)
-@click.option(
-    "--trust",
-    "trusted",
-    multiple=True,
-    metavar="NAME",
-    help="A class or function of another package that MODEL holds and you know. May be repeated.",
 )
 @click.option(
     "--output",

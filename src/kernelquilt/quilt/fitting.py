@@ -21,6 +21,7 @@ from kernelquilt.quilt.space.passes import (
     Sample,
     SumsOfTransfer,
     fit_sample_input,
+    fit_sample_views,
     quilt_sums,
     take_sample,
 )
@@ -31,7 +32,6 @@ from kernelquilt.quilt.space.views import (
     MOST_SAMPLES,
     ViewFeatures,
     check_feature_memory,
-    fit_views,
     landmark_count,
     usable_views,
 )
@@ -156,17 +156,7 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
     observed = held.observed[sample.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
     with sample.passes.stage("features of views"):
-        views, Z = fit_views(
-            held,
-            sample.data,
-            sample.columns,
-            np.flatnonzero(used),
-            sample.targets.copies,
-            n_landmarks=n_landmarks,
-            landmarks=estimator.landmarks,
-            rng=rng,
-            n_jobs=estimator.n_jobs,
-        )
+        views, Z = fit_sample_views(estimator, held, sample, np.flatnonzero(used), n_landmarks, rng)
     some = np.flatnonzero(observed[:, used].any(axis=1))
     sample, observed = sample.part(some), observed[np.ix_(some, used)]
     Z = Z if len(some) == len(Z[0]) else [z[some] for z in Z]

@@ -14,10 +14,14 @@ from kernelquilt.kernels.products import landmark_scores
 from kernelquilt.quilt.ridge import Sums, fit_feature_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.maps import FeatureMap
-from kernelquilt.quilt.space.passes import fit_sample_input, take_sample, view_sums
+from kernelquilt.quilt.space.passes import (
+    fit_sample_input,
+    fit_sample_views,
+    take_sample,
+    view_sums,
+)
 from kernelquilt.quilt.space.views import (
     check_feature_memory,
-    fit_views,
     landmark_count,
     usable_views,
 )
@@ -130,17 +134,7 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
     held = fit_sample_input(estimator, data, sample)
     observed = held.observed[sample.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
-    views, Z = fit_views(
-        held,
-        sample.data,
-        sample.columns,
-        np.flatnonzero(used),
-        sample.targets.copies,
-        n_landmarks=n_landmarks,
-        landmarks=estimator.landmarks,
-        rng=rng,
-        n_jobs=estimator.n_jobs,
-    )
+    views, Z = fit_sample_views(estimator, held, sample, np.flatnonzero(used), n_landmarks, rng)
     views = views.forget_others()
     sums: list[Any] = [None] * len(Z)
     if sample.everyone is not None:

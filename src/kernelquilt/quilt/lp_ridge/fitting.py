@@ -17,11 +17,15 @@ from kernelquilt.mkl.fitting import progress_reporter
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.passes import fit_sample_input, take_sample, weighted_sums
+from kernelquilt.quilt.space.passes import (
+    fit_sample_input,
+    fit_sample_views,
+    take_sample,
+    weighted_sums,
+)
 from kernelquilt.quilt.space.views import (
     LANDMARK_CONSTRAINTS,
     check_feature_memory,
-    fit_views,
     landmark_count,
 )
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty, kernels_of
@@ -70,17 +74,8 @@ def learn_lp_ridge(model: Any, data: Samples, targets: Targets) -> tuple[Floats,
     held = fit_sample_input(model, data, sample)
     held.describe(model)
     seen = np.asarray(held.observed[sample.columns].any(axis=0))
-    views, Z = fit_views(
-        held,
-        sample.data,
-        sample.columns,
-        np.flatnonzero(seen),
-        sample.targets.copies,
-        n_landmarks=n_landmarks,
-        landmarks=model.landmarks,
-        rng=rng,
-        n_jobs=model.n_jobs,
-        centred=False,
+    views, Z = fit_sample_views(
+        model, held, sample, np.flatnonzero(seen), n_landmarks, rng, centred=False
     )
     views = views.forget_others()
     part, everyone, sums, kernels = sample.targets, sample.everyone, None, None

@@ -18,9 +18,10 @@ from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input, sample_blocks
 from kernelquilt.quilt.ridge import Sums
 from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.space.pair_maps import Features
 from kernelquilt.quilt.space.regressions import rooted
 from kernelquilt.quilt.space.transfer import PairSums, Transfer
-from kernelquilt.quilt.space.views import MOST_SAMPLES, ViewFeatures
+from kernelquilt.quilt.space.views import MOST_SAMPLES, ViewFeatures, fit_views
 
 Names = tuple[str, ...] | None
 
@@ -124,6 +125,31 @@ def fit_sample_input(estimator: Any, data: Samples, sample: Sample) -> KernelInp
     if isinstance(data, KernelStack):
         return fit_input(estimator, data, None)
     return fit_input(estimator, sample.data, sample.targets.copies)
+
+
+def fit_sample_views(
+    estimator: Any,
+    held: KernelInput,
+    sample: Sample,
+    kernels: Indices,
+    n_landmarks: int,
+    rng: np.random.RandomState,
+    *,
+    centred: bool = True,
+) -> tuple[ViewFeatures, Features]:
+    """Fit the features of some kernels as an estimator asks for; see `fit_views`."""
+    return fit_views(
+        held,
+        sample.data,
+        sample.columns,
+        kernels,
+        sample.targets.copies,
+        n_landmarks=n_landmarks,
+        landmarks=estimator.landmarks,
+        rng=rng,
+        centred=centred,
+        n_jobs=estimator.n_jobs,
+    )
 
 
 def _in_blocks(data: Samples, targets: Targets, n_jobs: int | None, passes: Passes) -> AllSamples:
