@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import kernelquilt as kq
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.smo import MAX_ITER, BoxDual
 from kernelquilt.core.weights.inner import diagonals

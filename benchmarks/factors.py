@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 import kernelquilt as kq
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.svm.box import best_bias, signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
 

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 import kernelquilt as kq
 from discovery import estimators, held_to
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from problems import conic_mkl, conic_svm, random_kernels, random_problem
 
 CLASSIFIERS = held_to(estimators(ClassifierMixin, "mkl"), "weights of kernels")

@@ -345,7 +345,7 @@ def test_functions_of_others_have_to_be_named(tmp_path):
     "name",
     [
         "os.system",
-        "kernelquilt.core.blas.ThreadpoolController",
+        "kernelquilt.core.limits.ThreadpoolController",
         "kernelquilt.persistence.files.save",
         "kernelquilt.cli.__main__.main",
         "kernelquilt.no_such_module.Thing",

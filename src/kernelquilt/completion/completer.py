@@ -18,7 +18,7 @@ import numpy as np
 from kernelquilt._messages import quoted, warn_all_absent, warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.linalg import block
-from kernelquilt.core.memory import check_memory
+from kernelquilt.core.limits import check_memory
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.stack_transformer import StackTransformer
 

@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from kernelquilt._typing import Array, Bools, Indices
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.passes import Passes
 
 Function = Callable[..., Any]

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from kernelquilt._typing import Array
-from kernelquilt.core.blas import single_threaded_blas
 from kernelquilt.core.chunks import Chunks, Combine, Function, combined
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.passes import Passes
 
 

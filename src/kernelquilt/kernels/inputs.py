@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import quoted, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blocks import Block, Blocks, array_blocks
-from kernelquilt.core.memory import check_memory
+from kernelquilt.core.limits import check_memory
 from kernelquilt.core.passes import Passes
 from kernelquilt.data.lazy.preparation import fit_preparation
 from kernelquilt.data.lazy.views import LazyViews, as_lazy

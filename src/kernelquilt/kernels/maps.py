@@ -35,8 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error, warn_user
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.core.blas import single_threaded_blas
-from kernelquilt.core.memory import check_memory
+from kernelquilt.core.limits import check_memory, single_threaded_blas
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.stack import KernelStack, as_stack

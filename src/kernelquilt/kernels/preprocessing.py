@@ -7,7 +7,7 @@ import numpy as np
 
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
-from kernelquilt.core.memory import check_memory
+from kernelquilt.core.limits import check_memory
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.centring import Centring
 from kernelquilt.kernels.stack_transformer import StackTransformer

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from kernelquilt._messages import distinct_names, unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.core.memory import check_memory
+from kernelquilt.core.limits import check_memory
 from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import ViewColumns
 from kernelquilt.data.gram import check_finite

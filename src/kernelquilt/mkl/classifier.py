@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
 from kernelquilt.data.labels import check_labels, classes_of
 from kernelquilt.data.validation import check_alignment

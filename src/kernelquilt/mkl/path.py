@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Solution, Start
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.regression.regressor import BaseMKLRegressor

@@ -8,7 +8,7 @@ minimise the same objective over one block of variables, so it never rises.
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint

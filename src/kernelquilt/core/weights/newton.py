@@ -18,7 +18,7 @@ certificate is reached, weights that ended there are set to zero, if it still ho
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import TINY, Options, Solution
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from kernelquilt.core.memory import GIB, memory_limit
+from kernelquilt.core.limits import GIB, memory_limit
 from kernelquilt.data.files.tables import (
     LABELS,
     Content,

@@ -53,7 +53,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.svm.factors import Factors

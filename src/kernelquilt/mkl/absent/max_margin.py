@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, Work
 from kernelquilt.core.svm.combined_kernel import quadratic_forms
 from kernelquilt.core.svm.weighted_svm import WeightedSVM

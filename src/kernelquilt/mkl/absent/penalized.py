@@ -56,7 +56,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.combined_kernel import combined_product
 from kernelquilt.core.svm.factors import Factors

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import quoted, unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats
-from kernelquilt.core.memory import check_memory
+from kernelquilt.core.limits import check_memory
 from kernelquilt.data.labels import check_labels, classes_of, weights_of_seen
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView

@@ -46,7 +46,7 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.views import MultiView

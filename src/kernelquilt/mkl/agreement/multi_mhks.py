@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.mkl.agreement.ho_kashyap import ho_kashyap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier

@@ -47,7 +47,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Floats
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.data.validation import check_alignment, check_dense, validate_views
 from kernelquilt.data.views import MultiView
 

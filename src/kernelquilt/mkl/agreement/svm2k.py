@@ -39,7 +39,7 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.low_rank import LowRankStack

@@ -47,7 +47,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, warn_unless_settled
 from kernelquilt.core.weights.inner import clearly_negative
 from kernelquilt.data.validation import check_dense

@@ -62,7 +62,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, Work
 from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.classifier import BaseMKLClassifier

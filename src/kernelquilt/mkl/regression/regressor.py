@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error, warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.labels import as_numbers, check_targets, explained_share, weights_of_seen

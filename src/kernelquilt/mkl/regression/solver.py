@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svr import svr_with_tube

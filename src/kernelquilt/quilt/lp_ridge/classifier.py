@@ -41,7 +41,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.kernels.inputs import Samples
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM

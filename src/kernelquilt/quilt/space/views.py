@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.core.memory import check_memory
+from kernelquilt.core.limits import check_memory
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel

@@ -38,7 +38,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import TINY, Options, Solution
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint

@@ -31,7 +31,7 @@ References
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.core.blas import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution
 from kernelquilt.core.weights.certificate import Certificate
 from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint

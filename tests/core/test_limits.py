@@ -1,13 +1,16 @@
-"""What would not fit into memory is refused before it is made."""
+"""Arrays that would not fit are refused before they are made; limits on threads are undone."""
 
+import os
+import sys
 import tracemalloc
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import kernelquilt as kq
-from kernelquilt.core import memory
-from kernelquilt.core.memory import VARIABLE, check_memory, memory_limit
+from kernelquilt.core import limits
+from kernelquilt.core.limits import VARIABLE, check_memory, memory_limit
 
 CLASSIFIERS = [
     kq.mkl.UniformMKLClassifier,
@@ -192,7 +195,7 @@ def test_estimates_are_about_what_is_taken(estimator, monkeypatch):
 class TestLimit:
     def test_half_of_the_machine(self, monkeypatch):
         monkeypatch.delenv(VARIABLE, raising=False)
-        monkeypatch.setattr(memory, "total_memory", lambda: 24.0)
+        monkeypatch.setattr(limits, "total_memory", lambda: 24.0)
         assert memory_limit() == 12.0
         with pytest.raises(ValueError, match=r"13 GiB, above the limit of 12 GiB \(by default"):
             check_memory(10, 2, 13 * 2**30)
@@ -200,21 +203,63 @@ class TestLimit:
 
     def test_a_container_counts(self, monkeypatch, tmp_path):
         path = tmp_path / "memory.max"
-        monkeypatch.setattr(memory, "CONTAINER", path)
-        whole = memory.total_memory()
+        monkeypatch.setattr(limits, "CONTAINER", path)
+        whole = limits.total_memory()
         assert whole > 0
         path.write_text("max\n")
-        assert memory.total_memory() == whole
+        assert limits.total_memory() == whole
         path.write_text(f"{2**29}\n")
-        assert memory.total_memory() == 0.5
+        assert limits.total_memory() == 0.5
 
     def test_a_machine_that_does_not_tell(self, monkeypatch, tmp_path):
         monkeypatch.delattr("os.sysconf")
-        monkeypatch.setattr(memory, "CONTAINER", tmp_path / "none")
-        assert memory.total_memory() == memory.UNKNOWN_MEMORY
+        monkeypatch.setattr(limits, "CONTAINER", tmp_path / "none")
+        assert limits.total_memory() == limits.UNKNOWN_MEMORY
 
     @pytest.mark.parametrize("given", ["much", "-1", "0", "nan"])
     def test_nonsense_is_named(self, given, monkeypatch):
         monkeypatch.setenv(VARIABLE, given)
         with pytest.raises(ValueError, match=f"positive number of GiB, got '{given}'"):
             memory_limit()
+
+
+def threads():
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("call", range(1, 40))
+def test_an_interrupt_while_threads_are_limited_leaves_no_limit_behind(call):
+    before, calls = threads(), 0
+
+    def interrupt(frame, event, argument):
+        nonlocal calls
+        if event == "call" and "threadpoolctl" in frame.f_code.co_filename:
+            calls += 1
+            if calls == call:
+                raise KeyboardInterrupt
+
+    previous = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with limits.single_threaded_blas():
+            pass
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(previous)
+    assert limits._inside == 0
+    assert threads() == before
+    with limits.single_threaded_blas():
+        assert set(threads()) <= {1}
+    assert threads() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_lock_that_a_thread_of_the_parent_holds_is_free_in_a_forked_child():
+    with limits._lock:
+        child = os.fork()
+        if child == 0:
+            free = limits._lock.acquire(timeout=5)
+            os._exit(0 if free and limits._inside == 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
