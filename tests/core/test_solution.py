@@ -6,7 +6,7 @@ import pytest
 import kernelquilt as kq
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from kernelquilt.core.weights.solver import certified_at
+from kernelquilt.core.weights.solvers import certified_at
 from problems import random_problem
 
 

@@ -10,7 +10,7 @@ from kernelquilt._messages import print_progress, quoted, warn_user
 from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.solution import TINY, Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.weights.inner import diagonals
+from kernelquilt.core.weights.solvers import diagonals
 from kernelquilt.data.labels import without_negligible
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.views import MultiView

@@ -44,7 +44,7 @@ from kernelquilt.core.svm.box import (
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.smo import EXACT, MAX_ITER, BoxDual
-from kernelquilt.core.weights.inner import diagonals
+from kernelquilt.core.weights.solvers import diagonals
 
 MAX_DESCENTS = 4
 MAX_CENTRES = 40

@@ -15,7 +15,7 @@ from kernelquilt.core.svm.box import feasible_start, free_duals, signed_bounds, 
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import WeightedSVM, response
-from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
+from kernelquilt.core.weights.solvers import SVMAtWeights, SVMPoint
 
 EXACT_ENTRIES = 2**22  # of the factors up to which every SVM is solved to rounding
 INNER_SHARE = 1e-3  # part of the gap asked for: q is known to the root of that of J

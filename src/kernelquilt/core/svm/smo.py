@@ -55,7 +55,7 @@ from kernelquilt.core.svm.box import (
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.face_step import face_optimum
 from kernelquilt.core.svm.interior_point import interior_point
-from kernelquilt.core.weights.inner import clearly_negative, diagonals
+from kernelquilt.core.weights.solvers import clearly_negative, diagonals
 
 EXACT = 1e-10  # KKT gap, relative to the scale of t, that counts as solved to rounding
 FLOPS_PER_ENTRY = 20.0  # what a factorisation can do while SMO visits one kernel entry

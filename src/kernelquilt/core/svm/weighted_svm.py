@@ -28,7 +28,7 @@ from kernelquilt.core.svm.box import (
 from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.face_step import jittered_cholesky
 from kernelquilt.core.svm.smo import MAX_ITER, BoxDual
-from kernelquilt.core.weights.inner import SVMPoint, diagonals
+from kernelquilt.core.weights.solvers import SVMPoint, diagonals
 
 INNER_SHARE = 0.1  # part of the gap asked for that the inner SVM may use up
 BATCH_FROM = 2.0  # rows to read, in units of n, from which a matrix product is cheaper

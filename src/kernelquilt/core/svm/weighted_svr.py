@@ -17,7 +17,7 @@ from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.svm.factor_svm import FactorSVM
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from kernelquilt.core.weights.inner import SVMAtWeights
+from kernelquilt.core.weights.solvers import SVMAtWeights
 
 
 class WeightedSVR(WeightedSVM):

@@ -57,8 +57,8 @@ from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Polytope
+from kernelquilt.core.weights.solvers import newton
 from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.absent.max_min import max_min_margin
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM

@@ -44,7 +44,7 @@ from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, Work
 from kernelquilt.core.svm.combined_kernel import quadratic_forms
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from kernelquilt.core.weights.inner import clearly_negative, diagonals
+from kernelquilt.core.weights.solvers import clearly_negative, diagonals
 from kernelquilt.mkl.absent.margin_loop import (
     MARGIN_FLOOR,
     OuterLoop,

@@ -20,7 +20,7 @@ dual is an SVM,
 .. math:: \min_{d \in \mathcal D} F(d) \;\ge\; s'b - \tfrac12 \max_{d \in \mathcal D} d'q ,
 
 the same certificate as that of ordinary multiple kernel learning, and the same Newton solver serves
-(:mod:`kernelquilt.core.weights.newton`). Each solve costs one Cholesky factorisation, O(n^3).
+(:mod:`kernelquilt.core.weights.solvers`). Each solve costs one Cholesky factorisation, O(n^3).
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.box import bias, box_gap, free_duals, signed_bounds
 from kernelquilt.core.svm.smo import solve_svm
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, response
-from kernelquilt.core.weights.inner import SVMPoint, diagonals
+from kernelquilt.core.weights.solvers import SVMPoint, diagonals
 
 JITTER = 1e-10  # epsilon in units of the mean diagonal of a kernel
 MAX_RAISES = 6

@@ -15,7 +15,7 @@ For p of 1.5 and more the closed-form update alternates with the SVM,
 .. math:: d_m \propto \|w_m\|^{2 / (p + 1)}, \qquad \|d\|_p = 1,
 
 and takes a handful of SVM solves. Below that it takes tens, and projected Newton
-(:mod:`kernelquilt.core.weights.newton`) in the coordinates :math:`u_m = d_m^p`, in which the
+(:mod:`kernelquilt.core.weights.solvers`) in the coordinates :math:`u_m = d_m^p`, in which the
 problem is convex over the simplex, takes over.
 
 =============  ==============================================
@@ -45,10 +45,8 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step
 from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.weights.alternating import alternate
-from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall
-from kernelquilt.core.weights.solver import WeightSolver
+from kernelquilt.core.weights.solvers import WeightSolver, alternate, newton
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.simple import solve_simple_mkl

@@ -55,7 +55,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from kernelquilt.core.weights.solver import WeightSolver
+from kernelquilt.core.weights.solvers import WeightSolver
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.lp import solve_lp_mkl

@@ -22,9 +22,14 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution
-from kernelquilt.core.weights.certificate import Certificate
-from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
-from kernelquilt.core.weights.newton import FLOOR_SHARE, MAX_FLOOR, line_search
+from kernelquilt.core.weights.solvers import (
+    FLOOR_SHARE,
+    MAX_FLOOR,
+    Certificate,
+    SVMAtWeights,
+    SVMPoint,
+    line_search,
+)
 from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet, log_sum_exp
 
 FLAT_SHARE = 1e-2  # part of the tolerance up to which the weights make no difference

@@ -5,7 +5,7 @@ r"""l1-norm multiple kernel learning (SimpleMKL).
           \qquad \Delta = \{d \ge 0, \; \textstyle\sum_p d_p = 1\},
 
 with absent kernels filled with zeros. The inner minimum has the dual ``J(d)``, an SVM on ``sum_p
-d_p K_p``; the outer one is solved by projected Newton (:mod:`kernelquilt.core.weights.newton`), or
+d_p K_p``; the outer one is solved by projected Newton (:mod:`kernelquilt.core.weights.solvers`), or
 for comparison by the methods of the literature: reduced gradient [1]_
 (:mod:`kernelquilt.mkl.norms.published.reduced_gradient`), the semi-infinite linear programme [2]_
 and the level method [3]_ (:mod:`kernelquilt.mkl.norms.published.cutting_plane`). The duality gap is
@@ -43,9 +43,8 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step
 from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Simplex
-from kernelquilt.core.weights.solver import WeightSolver
+from kernelquilt.core.weights.solvers import WeightSolver, newton
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
 from kernelquilt.mkl.norms.published.cutting_plane import level_method, silp

@@ -23,7 +23,7 @@ from scipy.special import expit
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from kernelquilt.core.weights.inner import SVMPoint
+from kernelquilt.core.weights.solvers import SVMPoint
 
 
 class Gating(NamedTuple):

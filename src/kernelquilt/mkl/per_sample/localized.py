@@ -49,7 +49,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, warn_unless_settled
-from kernelquilt.core.weights.inner import clearly_negative
+from kernelquilt.core.weights.solvers import clearly_negative
 from kernelquilt.data.validation import check_dense
 from kernelquilt.kernels.inputs import KernelInput, Samples, without_view
 from kernelquilt.mkl.classifier import BaseMKLClassifier

@@ -40,10 +40,8 @@ from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svr import svr_with_tube
-from kernelquilt.core.weights.alternating import alternate
-from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
-from kernelquilt.core.weights.solver import certified_at
+from kernelquilt.core.weights.solvers import alternate, certified_at, newton
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 
 

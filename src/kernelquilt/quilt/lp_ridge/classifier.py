@@ -14,7 +14,7 @@ are :math:`a = (\sum_m d_m K_m + 11' + \lambda W^{-1})^{-1} Y`. With
 
 because a is a dual feasible point for every d. The update :math:`d_m \propto (d_m^2 q_m)^{1/(p+1)}`
 with :math:`\|d\|_p = 1` never raises J; below p = 1.5 it gets slow, and projected Newton
-(:mod:`kernelquilt.core.weights.newton`) takes over. For p to infinity all weights are 1.
+(:mod:`kernelquilt.core.weights.solvers`) takes over. For p to infinity all weights are 1.
 
 =============  ==============================================
 symbol         name here

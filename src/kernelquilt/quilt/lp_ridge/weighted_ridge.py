@@ -20,11 +20,16 @@ from scipy.linalg import cho_factor, cho_solve
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.solution import Options, Solution, Work
-from kernelquilt.core.weights.alternating import alternate
-from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint, diagonals
-from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import NormBall, Simplex
-from kernelquilt.core.weights.solver import WeightSolver, certified_at
+from kernelquilt.core.weights.solvers import (
+    SVMAtWeights,
+    SVMPoint,
+    WeightSolver,
+    alternate,
+    certified_at,
+    diagonals,
+    newton,
+)
 from kernelquilt.quilt.ridge import Sums
 
 

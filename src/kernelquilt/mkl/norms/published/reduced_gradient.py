@@ -14,7 +14,7 @@ the best step on the last stretch. Every trial is an SVM solve.
 
 Departures from the paper:
 
-- It ends with the certificate of :mod:`kernelquilt.core.weights.certificate`, at any trial.
+- It ends with the `Certificate` of :mod:`kernelquilt.core.weights.solvers`, at any trial.
 - If the base variable is the one that reaches zero, a new direction is computed.
 - Weights below 1e-8 become zero. A stretch along which J rises from its start is not searched.
 - An iteration that does not lower J is repeated with a more accurate SVM. If it fails again, J has
@@ -33,9 +33,8 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution
-from kernelquilt.core.weights.certificate import Certificate
-from kernelquilt.core.weights.inner import SVMAtWeights, SVMPoint
 from kernelquilt.core.weights.sets import Simplex
+from kernelquilt.core.weights.solvers import Certificate, SVMAtWeights, SVMPoint
 
 SMALLEST_WEIGHT = 1e-8
 GOLDEN = (5.0**0.5 - 1.0) / 2.0

@@ -5,9 +5,9 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelquilt.core.solution import Options, Start
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from kernelquilt.core.weights.newton import newton
 from kernelquilt.core.weights.sets import Polytope, Simplex
 from kernelquilt.core.weights.small_qp import solve_qp
+from kernelquilt.core.weights.solvers import newton
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.datasets import load_example, make_absent
 from kernelquilt.kernels.view_kernels import ViewKernels
