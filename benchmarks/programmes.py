@@ -22,13 +22,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import kernelquilt as kq
-from kernelquilt.core.weights import sets, small_qp
+from kernelquilt.core.weights import sets
 from kernelquilt.mkl.norms.published import cutting_plane
 from peers import peak_mb
 
 REPEATS = 5
 TOLERANCE = 1e-11  # of Clarabel, so that objectives are exact to about 1e-10
-by_daqp, by_simplex = small_qp.solve_qp, sets._packing_multipliers
+by_daqp, by_simplex = sets.solve_qp, sets._packing_multipliers
 
 
 def by_clarabel(H, c, lower, G, h, A, b):
@@ -63,7 +63,7 @@ def linear_value(z, *programme):
 def solving(qp=by_daqp, lp=by_simplex):
     """Let these functions solve the programmes."""
     with ExitStack() as stack:
-        for module in (sets, small_qp, cutting_plane):
+        for module in (sets, cutting_plane):
             stack.enter_context(mock.patch.object(module, "solve_qp", qp))
         stack.enter_context(mock.patch.object(sets, "_packing_multipliers", lp))
         yield

@@ -26,7 +26,7 @@ from kernelquilt.completion.literature.proximal import (
 from kernelquilt.completion.transfer_regression import solve_transfer
 from kernelquilt.core import lbfgs
 from kernelquilt.core.lbfgs import LBFGS
-from kernelquilt.core.weights.small_qp import simplex_least_squares
+from kernelquilt.core.weights.sets import simplex_least_squares
 from kernelquilt.data.stack import KernelStack
 from problems import random_kernels
 

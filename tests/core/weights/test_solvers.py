@@ -5,8 +5,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelquilt.core.solution import Options, Start
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
-from kernelquilt.core.weights.sets import Polytope, Simplex
-from kernelquilt.core.weights.small_qp import solve_qp
+from kernelquilt.core.weights.sets import Polytope, Simplex, solve_qp
 from kernelquilt.core.weights.solvers import newton
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.datasets import load_example, make_absent

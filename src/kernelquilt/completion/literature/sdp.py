@@ -47,7 +47,7 @@ from kernelquilt.completion.literature.learned_coefficients import (
 )
 from kernelquilt.completion.scaled_kernels import ScaledKernels
 from kernelquilt.completion.transfer_regression import transferred
-from kernelquilt.core.weights.small_qp import simplex_least_squares
+from kernelquilt.core.weights.sets import simplex_least_squares
 
 _ROUND = 10  # steps between updates of S, and over which progress is averaged
 _NEGLIGIBLE = 1e-3  # share of the squared entries below which a value counts as that much

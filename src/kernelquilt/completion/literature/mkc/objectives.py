@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.core.weights.small_qp import simplex_least_squares
+from kernelquilt.core.weights.sets import simplex_least_squares
 
 ENTRIES = 2**19  # of all views held at a time where they are coupled
 RIDGES = (0.01, 1.0)  # least and largest mu, for kernels with diagonals about 1

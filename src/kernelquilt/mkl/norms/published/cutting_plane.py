@@ -40,8 +40,7 @@ from scipy.optimize import linprog
 from kernelquilt._typing import Floats
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import TINY, Options, Solution
-from kernelquilt.core.weights.sets import LP_OPTIONS, Simplex
-from kernelquilt.core.weights.small_qp import solve_qp
+from kernelquilt.core.weights.sets import LP_OPTIONS, Simplex, solve_qp
 from kernelquilt.core.weights.solvers import Certificate, SVMAtWeights, SVMPoint
 
 LEVEL = 0.5

@@ -1,4 +1,4 @@
-"""The small linear and quadratic programmes in the weights."""
+"""Sets of weights, and the small linear and quadratic programmes over them."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from kernelquilt.core.weights import sets as weights
-from kernelquilt.core.weights.sets import Polytope
-from kernelquilt.core.weights.small_qp import simplex_least_squares, solve_qp
+from kernelquilt.core.weights.sets import Polytope, simplex_least_squares, solve_qp
 
 
 def random_polytope(rng):
