@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 import kernelquilt as kq
 import peers
 from core import cpu_seconds, noisy_sine_data, report
-from kernelquilt.core.svm import compiled as _compiled
+from kernelquilt.core.compiled import accumulate_rows
 from kernelquilt.core.svm.smo import solve_svm
 
 PEER_TIMEOUT = float(os.environ.get("KERNELQUILT_PEER_TIMEOUT", "150"))
@@ -269,7 +269,7 @@ def many_classes():
         out = np.zeros((L, M, n))
         for row, b in enumerate(duals):
             support = np.flatnonzero(b)
-            _compiled.accumulate_rows(K, support, b[support], out[row])
+            accumulate_rows(K, support, b[support], out[row])
         return out
 
     def class_by_class():

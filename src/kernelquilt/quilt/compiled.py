@@ -5,7 +5,7 @@ Importing this module imports numba, so it is imported by the functions that nee
 
 import numpy as np
 
-from kernelquilt.core.svm.compiled import compiled
+from kernelquilt.core.compiled import compiled
 
 
 @compiled

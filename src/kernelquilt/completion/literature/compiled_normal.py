@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelquilt.core.svm.compiled import compiled
+from kernelquilt.core.compiled import compiled
 
 
 @compiled

@@ -63,9 +63,9 @@ class CombinedKernel:
 
     def need(self, wanted: Indices) -> Floats:
         """Build the wanted rows where they are not there yet; return all rows."""
-        from kernelquilt.core.svm import compiled as _compiled
+        from kernelquilt.core.compiled import combine_rows
 
-        self.n_built += _compiled.combine_rows(
+        self.n_built += combine_rows(
             self.K, self.active, self.weights, wanted, self.have, self.rows
         )
         return self.rows
@@ -76,6 +76,6 @@ class CombinedKernel:
 
     def subtract_product(self, rows: Indices, steps: Floats, f: Floats) -> None:
         """Take ``K[:, rows] @ steps`` away from `f`."""
-        from kernelquilt.core.svm import compiled as _compiled
+        from kernelquilt.core.compiled import accumulate_rows
 
-        _compiled.accumulate_rows(self.need(rows)[np.newaxis], rows, -steps, f[np.newaxis])
+        accumulate_rows(self.need(rows)[np.newaxis], rows, -steps, f[np.newaxis])

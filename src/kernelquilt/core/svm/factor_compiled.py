@@ -1,11 +1,11 @@
 """The compiled loops of the SVM on factors: coordinate descent, and the duals at given scores.
 
-Like :mod:`kernelquilt.core.svm.compiled`, imported by the functions that need it.
+Like :mod:`kernelquilt.core.compiled`, imported by the functions that need it.
 """
 
 import numpy as np
 
-from kernelquilt.core.svm.compiled import compiled
+from kernelquilt.core.compiled import compiled
 
 STAGE = 3  # passes in which descent has to halve the gap to be worth going on with
 MAX_ROOT_STEPS = 200

@@ -157,7 +157,7 @@ class BoxDual:
 
     def _smo(self, tol: float, max_iter: int) -> None:
         """Run SMO, on a compact copy of the samples that may still move if they are few."""
-        from kernelquilt.core.svm import compiled as _compiled
+        from kernelquilt.core.compiled import smo
 
         f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper, self.tube)
         up, down = may_move(self.b, self.lower, self.upper)
@@ -168,7 +168,7 @@ class BoxDual:
         kernel = self.kernel
         tube = np.zeros(len(self.b)) if self.tube is None else self.tube
         if len(loose) > 0.7 * len(self.b):
-            n_iter, _, built = _compiled.smo(
+            n_iter, _, built = smo(
                 kernel.rows,
                 kernel.have,
                 kernel.K,
@@ -186,7 +186,7 @@ class BoxDual:
             kernel.n_built += built
         else:
             b = self.b[loose]
-            n_iter, _, _ = _compiled.smo(
+            n_iter, _, _ = smo(
                 kernel.block(loose),
                 np.ones(len(loose), dtype=np.bool_),
                 kernel.K,

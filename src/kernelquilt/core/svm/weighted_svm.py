@@ -157,14 +157,14 @@ class WeightedSVM:
 
     def _updated(self, products: Floats, steps: Floats) -> Floats:
         """Return ``products + K steps``: by rows for few changes, else one product per kernel."""
-        from kernelquilt.core.svm import compiled as _compiled
+        from kernelquilt.core.compiled import accumulate_rows
 
         products = products.copy()
         rows_read = 0
         changed = [np.flatnonzero(step) for step in steps]
         if sum(map(len, changed)) <= BATCH_FROM * steps.shape[1]:
             for row, indices in enumerate(changed):
-                _compiled.accumulate_rows(self.K, indices, steps[row, indices], products[row])
+                accumulate_rows(self.K, indices, steps[row, indices], products[row])
                 rows_read += len(indices)
         else:
             for p, kernel in enumerate(self.K):

@@ -262,7 +262,7 @@ class Polytope(_OwnCoordinates):
 
 def _packing_multipliers(A: Floats, q: Floats) -> Floats:
     """Return the multipliers of ``max q'd`` over ``d >= 0, A d <= 1``, to rounding."""
-    from kernelquilt.core.weights.compiled import packing_multipliers
+    from kernelquilt.core.compiled import packing_multipliers
 
     pivots = MAX_PIVOTS_SHARE * sum(A.shape) if A.size <= ENTRIES_BY_HAND else 0
     z, optimal = packing_multipliers(A, q, pivots)

@@ -137,10 +137,10 @@ class GatedSVM:
 
     def solve(self, gate_weights: Floats, start: GatePoint | None) -> GatePoint:
         """Solve the SVM at the given gate weights, from the duals of another point if given."""
-        from kernelquilt.core.svm import compiled as _compiled
+        from kernelquilt.core.compiled import combine_gated
 
         gates = self.gating.gates(gate_scores(self.features, gate_weights), self.present)
-        _compiled.combine_gated(self.K, np.ascontiguousarray(gates.T), self._combined[0])
+        combine_gated(self.K, np.ascontiguousarray(gates.T), self._combined[0])
         svm = WeightedSVM.with_margins(self._combined, self.y, self.U)
         point = svm.solve(np.ones(1), None if start is None else start.svm.b, self.tol)
         self.work += Work(1, svm.work.n_smo_iter, 1.0)
@@ -155,13 +155,13 @@ class GatedSVM:
 
     def products(self, vectors: Floats) -> Floats:
         """Return ``K_m vectors[:, m]`` for every kernel, shape (n, M)."""
-        from kernelquilt.core.svm import compiled as _compiled
+        from kernelquilt.core.compiled import accumulate_rows
 
         out, n_read = np.zeros((len(self.K), len(vectors))), 0
         for m, kernel in enumerate(self.K):
             rows = np.flatnonzero(vectors[:, m])
             n_read += len(rows)
-            _compiled.accumulate_rows(kernel[None], rows, vectors[rows, m], out[m : m + 1])
+            accumulate_rows(kernel[None], rows, vectors[rows, m], out[m : m + 1])
         self.work += Work(n_passes=n_read / out.size)
         return out.T
 

@@ -167,10 +167,10 @@ def switched_products(K: Numbers, b: Floats, switches: Bools, wanted: Bools) -> 
 
     The switches of sample i itself are not applied: they are what a switch step looks for.
     """
-    from kernelquilt.core.svm import compiled as _compiled
+    from kernelquilt.core.compiled import accumulate_rows
 
     products = np.zeros(K.shape[:2])
     for p in np.flatnonzero(wanted):
         rows = np.flatnonzero(switches[:, p] & (b != 0.0))
-        _compiled.accumulate_rows(K[p : p + 1], rows, b[rows], products[p : p + 1])
+        accumulate_rows(K[p : p + 1], rows, b[rows], products[p : p + 1])
     return products

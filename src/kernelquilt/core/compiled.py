@@ -1,4 +1,4 @@
-"""The compiled inner loops: SMO, combining kernel rows, accumulating kernel products.
+"""The compiled loops: SMO, combining kernel rows, accumulating kernel products, the simplex method.
 
 Importing this module imports numba, so it is imported by the functions that need it and never at
 package import. All loops are single-threaded and release the GIL. Reductions go through LLVM's
@@ -17,6 +17,10 @@ FAST = {"nnan", "nsz", "arcp", "contract", "reassoc"}
 BIG = 1e300  # stands for infinity, which FAST would be allowed to ignore
 BLOCK = 128
 MIN_CURVATURE = 1e-12  # in units of the largest diagonal entry
+INTERPRETED: bool = getattr(config, "DISABLE_JIT", False)
+PIVOT = 1e-10  # entries below are no pivots
+REDUCED_COST = 1e-12  # at which a variable is worth entering
+PERTURBATION = 1e-11  # of the right-hand sides, so that ties are rare
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +46,6 @@ def _float_reduction(name: str) -> Any:
     return reduction
 
 
-INTERPRETED: bool = getattr(config, "DISABLE_JIT", False)
 _max: Any = max if INTERPRETED else _float_reduction("llvm.maxnum")
 _min: Any = min if INTERPRETED else _float_reduction("llvm.minnum")
 
@@ -123,6 +126,46 @@ def _fall(b, lower, tube):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _ends(f, up_off, down_off):  # type: ignore[no-untyped-def]
+    """Return ``max f[up]`` and ``min f[down]``, and where the block begins that has the first."""
+    n = f.shape[0]
+    f_up = -BIG
+    f_down = BIG
+    best_block = 0
+    for start in range(0, n, BLOCK):
+        block_max = -BIG
+        for k in range(start, min(start + BLOCK, n)):
+            block_max = _max(block_max, f[k] + up_off[k])
+            f_down = _min(f_down, f[k] + down_off[k])
+        if block_max > f_up:
+            f_up = block_max
+            best_block = start
+    return f_up, f_down, best_block
+
+
+@compiled
+def _partner(f, f_up, down_off, diag, diag_i, row_i, least, gain):  # type: ignore[no-untyped-def]
+    """Return the j that may go down with the largest second-order decrease."""
+    n = f.shape[0]
+    best_gain = -1.0
+    best_block = 0
+    for start in range(0, n, BLOCK):
+        block_max = -1.0
+        for k in range(start, min(start + BLOCK, n)):
+            violation = _max(0.0, f_up - f[k] - down_off[k])
+            curvature = _max(least, diag_i + diag[k] - 2.0 * row_i[k])
+            gain[k] = violation * violation / curvature
+            block_max = _max(block_max, gain[k])
+        if block_max > best_gain:
+            best_gain = block_max
+            best_block = start
+    j = best_block
+    while gain[j] < best_gain:
+        j += 1
+    return j
+
+
+@compiled
 def smo(  # type: ignore[no-untyped-def]
     combined, have, K, active, weights, diag, lower, upper, tube, b, f, tol, max_iter
 ):
@@ -138,26 +181,12 @@ def smo(  # type: ignore[no-untyped-def]
     up_off = np.empty(n)
     down_off = np.empty(n)
     gain = np.empty(n)
+    least = 1.0 / BIG
     for k in range(n):
         up_off[k] = _rise(b[k], upper[k], tube[k])
         down_off[k] = _fall(b[k], lower[k], tube[k])
-
-    least = 1.0 / BIG
-    for k in range(n):
         least = max(least, MIN_CURVATURE * diag[k])
-
-    f_up = -BIG
-    f_down = BIG
-    best_block = 0
-    for start in range(0, n, BLOCK):
-        block_max = -BIG
-        for k in range(start, min(start + BLOCK, n)):
-            block_max = _max(block_max, f[k] + up_off[k])
-            f_down = _min(f_down, f[k] + down_off[k])
-        if block_max > f_up:
-            f_up = block_max
-            best_block = start
-
+    f_up, f_down, best_block = _ends(f, up_off, down_off)
     iteration = 0
     built = 0
     while f_up - f_down > tol and f_up > -BIG / 2 and f_down < BIG / 2 and iteration < max_iter:
@@ -170,22 +199,7 @@ def smo(  # type: ignore[no-untyped-def]
             have[i] = True
             built += 1
         row_i = combined[i]
-
-        diag_i = diag[i]
-        best_gain = -1.0
-        for start in range(0, n, BLOCK):
-            block_max = -1.0
-            for k in range(start, min(start + BLOCK, n)):
-                violation = _max(0.0, f_up - f[k] - down_off[k])
-                curvature = _max(least, diag_i + diag[k] - 2.0 * row_i[k])
-                gain[k] = violation * violation / curvature
-                block_max = _max(block_max, gain[k])
-            if block_max > best_gain:
-                best_gain = block_max
-                best_block = start
-        j = best_block
-        while gain[j] < best_gain:
-            j += 1
+        j = _partner(f, f_up, down_off, diag, diag[i], row_i, least, gain)
         if not have[j]:
             combine_row(K, active, weights, j, combined[j])
             have[j] = True
@@ -201,21 +215,67 @@ def smo(  # type: ignore[no-untyped-def]
         step = min(step, room_up, room_down)
         b[i] = end_up if step >= room_up else b[i] + step
         b[j] = end_down if step >= room_down else b[j] - step
-        up_off[i] = _rise(b[i], upper[i], tube[i])
-        down_off[i] = _fall(b[i], lower[i], tube[i])
-        up_off[j] = _rise(b[j], upper[j], tube[j])
-        down_off[j] = _fall(b[j], lower[j], tube[j])
-
+        for k in (i, j):
+            up_off[k] = _rise(b[k], upper[k], tube[k])
+            down_off[k] = _fall(b[k], lower[k], tube[k])
         for k in range(n):
             f[k] -= step * (row_i[k] - row_j[k])
-        f_up = -BIG
-        f_down = BIG
-        for start in range(0, n, BLOCK):
-            block_max = -BIG
-            for k in range(start, min(start + BLOCK, n)):
-                block_max = _max(block_max, f[k] + up_off[k])
-                f_down = _min(f_down, f[k] + down_off[k])
-            if block_max > f_up:
-                f_up = block_max
-                best_block = start
+        f_up, f_down, best_block = _ends(f, up_off, down_off)
     return iteration, f_up - f_down, built
+
+
+@compiled
+def packing_multipliers(A, q, max_pivots):  # type: ignore[no-untyped-def]
+    """Return multipliers of ``max q'd`` over ``d >= 0, A d <= 1``, and whether they are optimal.
+
+    The simplex method on a dictionary: one row for each basic variable, one column for each other
+    one, all slacks basic at first. `A` is (k, m) and non-negative, and `q` is (m,).
+    """
+    k, m = A.shape
+    table = np.empty((k + 1, m + 1))
+    for i in range(k):
+        for j in range(m):
+            table[i, j] = A[i, j]
+        table[i, m] = 1.0 + PERTURBATION * (1.0 + (i * 7919) % 1009) / 1009.0
+    for j in range(m):
+        table[k, j] = q[j]
+    table[k, m] = 0.0
+    column_of = np.arange(m)  # variables below m are weights, the others slacks
+    row_of = m + np.arange(k)
+    done = False
+    for _ in range(max_pivots):
+        enter = -1
+        best = REDUCED_COST
+        for j in range(m):
+            if table[k, j] > best:
+                best = table[k, j]
+                enter = j
+        if enter < 0:
+            done = True
+            break
+        leave = -1
+        least = BIG
+        for i in range(k):
+            if table[i, enter] > PIVOT:
+                ratio = table[i, m] / table[i, enter]
+                if ratio < least:
+                    least = ratio
+                    leave = i
+        if leave < 0:
+            break
+        pivot = table[leave, enter]
+        for j in range(m + 1):
+            table[leave, j] /= pivot
+        table[leave, enter] = 1.0 / pivot
+        for i in range(k + 1):
+            factor = table[i, enter]
+            if i != leave and factor != 0.0:
+                table[i, enter] = 0.0
+                for j in range(m + 1):
+                    table[i, j] -= factor * table[leave, j]
+        column_of[enter], row_of[leave] = row_of[leave], column_of[enter]
+    multipliers = np.zeros(k)
+    for j in range(m):
+        if column_of[j] >= m and table[k, j] < 0.0:
+            multipliers[column_of[j] - m] = -table[k, j]
+    return multipliers, done
