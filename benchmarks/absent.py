@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelquilt as kq
 from core import best_times, cpu_seconds, noisy_sines, report
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
 
@@ -174,7 +174,7 @@ def against_simple_mkl():
 
 def kelley(K, observed, y, C, tol, max_solves=400):
     """Return the SVM solves that plain cutting planes take for C-AMKL."""
-    svm = WeightedSVM.with_margins(K, y, C)
+    svm = svm_with_margins(K, y, C)
     polytope = Polytope(observed.astype(float))
     k, m = polytope.A.shape
     point, best, linear, forms = None, np.inf, [], []

@@ -21,8 +21,8 @@ from sklearn.svm import SVR
 
 import kernelquilt as kq
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.svm.combined_kernel import CombinedKernel
-from kernelquilt.core.svm.smo import MAX_ITER, BoxDual
+from kernelquilt.core.svm.dual import MAX_ITER, BoxDual
+from kernelquilt.core.svm.weighted_svm import CombinedKernel
 from kernelquilt.core.weights.solvers import diagonals
 
 KKT = 1e-3  # the tolerance of both solvers

@@ -23,7 +23,7 @@ from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing
 
 import kernelquilt as kq
-from kernelquilt.core.svm.smo import solve_svm
+from kernelquilt.core.svm.weighted_svm import solve_svm
 
 
 def report(name, figure, target, met):

@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 
 import kernelquilt as kq
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.svm.box import best_bias, signed_bounds
+from kernelquilt.core.svm.dual import best_bias, signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
 
 VIEWS, RANK, HIDDEN, COLUMNS = 5, 200, 6, 20

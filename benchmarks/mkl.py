@@ -26,7 +26,7 @@ import kernelquilt as kq
 import peers
 from core import cpu_seconds, noisy_sine_data, report
 from kernelquilt.core.compiled import accumulate_rows
-from kernelquilt.core.svm.smo import solve_svm
+from kernelquilt.core.svm.weighted_svm import solve_svm
 
 PEER_TIMEOUT = float(os.environ.get("KERNELQUILT_PEER_TIMEOUT", "150"))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.solution import Options, Solution, Start
-from kernelquilt.core.svm.factor_svm import svm_with_margins
+from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.solvers import certified_at
 from kernelquilt.data.labels import Labels
 from kernelquilt.kernels.inputs import KernelInput

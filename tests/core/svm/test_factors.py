@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelquilt.core.svm import factor_dual
-from kernelquilt.core.svm.box import signed_bounds
+from kernelquilt.core.svm.dual import signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factor_svm import FactorSVM
 from kernelquilt.core.svm.factors import Factors

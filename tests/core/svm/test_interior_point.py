@@ -5,8 +5,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
+from kernelquilt.core.svm.dual import BoxDual, feasible_start, signed_bounds
 from kernelquilt.core.svm.interior_point import interior_point
-from kernelquilt.core.svm.smo import BoxDual, feasible_start, signed_bounds, solve_svm
+from kernelquilt.core.svm.weighted_svm import solve_svm
 from problems import conic_svm, random_problem
 
 FEW = 500_000  # SMO took ten millions and more

@@ -100,9 +100,9 @@ def test_objective_falls_and_certificate_holds_on_the_way():
 
 
 def test_certificate_is_valid_for_inexact_inner_solves(monkeypatch):
-    from kernelquilt.core.svm import smo
+    from kernelquilt.core.svm import dual
 
-    monkeypatch.setattr(smo, "MAX_EXACT_ROUNDS", 0)
+    monkeypatch.setattr(dual, "MAX_EXACT_ROUNDS", 0)
     rng = np.random.default_rng(6)
     for _ in range(10):
         K, factors, _, y, t, U = random_problem(rng, n=30, m=4)

@@ -10,7 +10,7 @@ from sklearn.svm import SVR
 
 import kernelquilt as kq
 from inputs import VIEWS
-from kernelquilt.core.svm.box import kkt_interval
+from kernelquilt.core.svm.dual import kkt_interval
 from kernelquilt.core.svm.weighted_svr import WeightedSVR
 from kernelquilt.core.weights.sets import NormBall, Polytope, Simplex
 from kernelquilt.mkl import solve_mkl_regression

@@ -1,6 +1,6 @@
 r"""The SVM dual on factors: coordinate descent first, then Newton's method.
 
-With ``K = X X'`` for features ``X (n, D)`` the dual of :mod:`kernelquilt.core.svm.smo`
+With ``K = X X'`` for features ``X (n, D)`` the dual of :mod:`kernelquilt.core.svm.dual`
 
 .. math:: \max_b \; s'b - \tfrac12 \|X'b\|^2, \qquad \sum_i b_i = 0, \quad l_i \le b_i \le u_i,
 
@@ -31,7 +31,10 @@ from scipy.linalg import blas, lapack
 
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.solution import TINY
-from kernelquilt.core.svm.box import (
+from kernelquilt.core.svm.dual import (
+    EXACT,
+    MAX_ITER,
+    BoxDual,
     balanced,
     best_bias,
     face_bounds,
@@ -41,9 +44,8 @@ from kernelquilt.core.svm.box import (
     slopes,
     tube_cost,
 )
-from kernelquilt.core.svm.combined_kernel import CombinedKernel
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.smo import EXACT, MAX_ITER, BoxDual
+from kernelquilt.core.svm.weighted_svm import CombinedKernel
 from kernelquilt.core.weights.solvers import diagonals
 
 MAX_DESCENTS = 4

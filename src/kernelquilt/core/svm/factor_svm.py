@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelquilt._typing import Floats, Indices, Numbers
+from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.box import feasible_start, free_duals, signed_bounds, tube_cost
+from kernelquilt.core.svm.dual import feasible_start, free_duals, signed_bounds, tube_cost
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.weighted_svm import WeightedSVM, response
-from kernelquilt.core.weights.solvers import SVMAtWeights, SVMPoint
+from kernelquilt.core.svm.weighted_svm import response
+from kernelquilt.core.weights.solvers import SVMPoint
 
 EXACT_ENTRIES = 2**22  # of the factors up to which every SVM is solved to rounding
 INNER_SHARE = 1e-3  # part of the gap asked for: q is known to the root of that of J
@@ -146,13 +146,3 @@ class FactorSVM:
         ):
             G[begin:end, p] = v[begin:end]
         return np.asarray(G.T @ G - ridge * (G.T @ np.linalg.solve(A, G)))
-
-
-def svm_with_margins(
-    K: Numbers | Factors, y: Floats, C: float | Floats, margins: Floats | None = None
-) -> SVMAtWeights:
-    """Return the SVM on Grams (M, n, n) or factors with penalties C and margins, 1 by default."""
-    if not isinstance(K, Factors):
-        return WeightedSVM.with_margins(K, y, C, margins)
-    margins = np.ones(y.shape) if margins is None else margins
-    return FactorSVM(K, y, margins, np.broadcast_to(C, y.shape) / margins)

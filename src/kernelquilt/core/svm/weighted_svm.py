@@ -1,6 +1,6 @@
 r"""An SVM on a weighted sum of kernels, solved again and again as the weights change.
 
-For weights ``d`` it maximises over signed duals ``b`` (see :mod:`kernelquilt.core.svm.smo`)
+For weights ``d`` it maximises over signed duals ``b`` (see :mod:`kernelquilt.core.svm.dual`)
 
 .. math:: J(d) = \max_b \; s'b - \tfrac12 \sum_p d_p \, q_p(b), \qquad q_p(b) = b'K_p b .
 
@@ -12,26 +12,109 @@ Reading the kernels is what costs, not the SVM. Between two weight vectors few d
 and combines only the rows of the kernel that the SVM looks at.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelquilt._typing import Floats, Numbers
+from kernelquilt._typing import Floats, Indices, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.box import (
+from kernelquilt.core.svm.dual import (
+    MAX_ITER,
+    BoxDual,
     bias,
     box_gap,
     feasible_start,
     free_duals,
+    jittered_cholesky,
     signed_bounds,
     tube_cost,
 )
-from kernelquilt.core.svm.combined_kernel import CombinedKernel
-from kernelquilt.core.svm.face_step import jittered_cholesky
-from kernelquilt.core.svm.smo import MAX_ITER, BoxDual
-from kernelquilt.core.weights.solvers import SVMPoint, diagonals
+from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.solvers import (
+    SVMAtWeights,
+    SVMPoint,
+    clearly_negative,
+    diagonals,
+)
 
 INNER_SHARE = 0.1  # part of the gap asked for that the inner SVM may use up
 BATCH_FROM = 2.0  # rows to read, in units of n, from which a matrix product is cheaper
+
+
+def quadratic_forms(K: Numbers | Factors, b: Floats) -> Floats:
+    """Return ``b'K_p b`` for every kernel, shape (M,); only the rows with duals are read."""
+    if isinstance(K, Factors):
+        return K.squared_norms(K.combine(b))
+    support = np.flatnonzero(b)
+    return np.array([b[support] @ (kernel[support] @ b) for kernel in K])
+
+
+def combined_product(K: Numbers | Factors, weights: Floats, b: Floats) -> Floats:
+    """Return ``sum_p weights[p] K_p b``, shape (n,); only the rows with duals are read."""
+    if isinstance(K, Factors):
+        return K.scores(K.spread(weights) * K.combine(b))
+    support = np.flatnonzero(b)
+    total = np.zeros(len(b))
+    for p in np.flatnonzero(weights):
+        total += weights[p] * (b[support] @ K[p, support])
+    return total
+
+
+class CombinedKernel:
+    """Rows of ``sum_p weights[p] K[p]``, each built when it is first needed.
+
+    Parameters
+    ----------
+    K : ndarray of shape (M, n, n), float32 or float64
+        The kernels, symmetric.
+    weights : ndarray of shape (M,)
+        Non-negative kernel weights.
+    diag : ndarray of shape (M, n)
+        The diagonals of the kernels.
+    buffer : ndarray of shape (n, n), optional
+        Where to build the rows; reused from one weight vector to the next.
+    """
+
+    def __init__(
+        self, K: Numbers, weights: Floats, diag: Floats, buffer: Floats | None = None
+    ) -> None:
+        self.K = K
+        self.weights = weights
+        self.active = np.flatnonzero(weights)
+        self.diag = weights @ diag
+        n = K.shape[1]
+        if len(K) == 1 and weights[0] == 1.0 and K.dtype == np.float64 and K.flags.writeable:
+            self.rows: Floats = K[0]
+            self.have = np.ones(n, dtype=np.bool_)
+        else:
+            self.rows = np.empty((n, n)) if buffer is None else buffer
+            self.have = np.zeros(n, dtype=np.bool_)
+        self.n_built = 0
+
+    @property
+    def n_passes(self) -> float:
+        """Kernel entries read so far, in units of the whole stack."""
+        return self.n_built * len(self.active) / (self.K.shape[0] * self.K.shape[1])
+
+    def need(self, wanted: Indices) -> Floats:
+        """Build the wanted rows where they are not there yet; return all rows."""
+        from kernelquilt.core.compiled import combine_rows
+
+        self.n_built += combine_rows(
+            self.K, self.active, self.weights, wanted, self.have, self.rows
+        )
+        return self.rows
+
+    def block(self, indices: Indices) -> Floats:
+        """Copy the square block of the given indices."""
+        return self.need(indices)[np.ix_(indices, indices)]
+
+    def subtract_product(self, rows: Indices, steps: Floats, f: Floats) -> None:
+        """Take ``K[:, rows] @ steps`` away from `f`."""
+        from kernelquilt.core.compiled import accumulate_rows
+
+        accumulate_rows(self.need(rows)[np.newaxis], rows, -steps, f[np.newaxis])
 
 
 def response(block: Floats, slopes: Floats) -> Floats:
@@ -91,14 +174,6 @@ class WeightedSVM:
         self.work = Work()
         self._buffer = np.empty(K.shape[1:]) if len(K) > 1 or K.dtype != np.float64 else None
         self._kernel: CombinedKernel | None = None
-
-    @classmethod
-    def with_margins(
-        cls, K: Numbers, y: Floats, C: float | Floats, margins: Floats | None = None
-    ) -> "WeightedSVM":
-        """Return the SVM with penalties C, of all or of each sample, and margins, 1 by default."""
-        margins = np.ones(y.shape) if margins is None else margins
-        return cls(K, y, margins, np.broadcast_to(C, y.shape) / margins)
 
     def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
         """Solve for one weight vector.
@@ -186,3 +261,122 @@ class WeightedSVM:
             intercept[row] = bias(*dual_problem, self.tube)
             gap += box_gap(*dual_problem, float(intercept[row]), self.tube)
         return SVMPoint(weights, b, products, q, linear, intercept, dual, dual + gap)
+
+
+def svm_with_margins(
+    K: Numbers | Factors, y: Floats, C: float | Floats, margins: Floats | None = None
+) -> SVMAtWeights:
+    """Return the SVM on Grams (M, n, n) or factors with penalties C and margins, 1 by default."""
+    margins = np.ones(y.shape) if margins is None else margins
+    U = np.broadcast_to(C, y.shape) / margins
+    if not isinstance(K, Factors):
+        return WeightedSVM(K, y, margins, U)
+    from kernelquilt.core.svm.factor_svm import FactorSVM  # which builds on this file
+
+    return FactorSVM(K, y, margins, U)
+
+
+@dataclass(frozen=True)
+class SVMResult:
+    """Solution of one SVM dual.
+
+    Attributes
+    ----------
+    dual_coef : ndarray of shape (n,)
+        Signed duals ``b``.
+    intercept : float
+        Bias of the decision function.
+    scores : ndarray of shape (n,)
+        ``Kb``, without the intercept.
+    objective : float
+        Dual objective ``t'a - 1/2 b'Kb``.
+    gap : float
+        Primal minus dual objective, never negative.
+    violation : float
+        KKT gap reached.
+    n_iter : int
+        SMO iterations.
+    n_passes : float
+        Kernel entries read to combine the kernels, in units of the whole stack.
+    indefinite : bool
+        Whether the duals prove that the kernel is not positive semi-definite.
+    """
+
+    dual_coef: Floats
+    intercept: float
+    scores: Floats
+    objective: float
+    gap: float
+    violation: float
+    n_iter: int
+    n_passes: float
+    indefinite: bool
+
+
+def solve_svm(
+    K: Numbers,
+    y: Floats,
+    t: Floats | float = 1.0,
+    U: Floats | float = 1.0,
+    *,
+    weights: Floats | None = None,
+    tol: float = 1e-3,
+    exact: bool = False,
+    dual_coef: Floats | None = None,
+    max_iter: int = MAX_ITER,
+) -> SVMResult:
+    """Solve one SVM dual (see :mod:`kernelquilt.core.svm.dual`).
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n), or of shape (M, n, n) with `weights`
+        Kernel, symmetric; positive semi-definite for the optimum to be global.
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    t : float or ndarray of shape (n,), default=1.0
+        Linear term, the margin asked of each sample.
+    U : float or ndarray of shape (n,), default=1.0
+        Upper bounds of the duals ``a``; 0 leaves a sample out.
+    weights : ndarray of shape (M,), optional
+        Use ``sum_p weights[p] K[p]``, of which only the rows needed are built.
+    tol : float, default=1e-3
+        KKT gap at which to stop.
+    exact : bool, default=False
+        Go on to rounding accuracy by solving for the free samples at once.
+    dual_coef : ndarray of shape (n,), optional
+        Signed duals to start from; made feasible first.
+    max_iter : int, default=10_000_000
+        Cap on the SMO iterations.
+
+    Returns
+    -------
+    SVMResult
+    """
+    y = np.asarray(y, dtype=np.float64)
+    n = len(y)
+    s = y * np.broadcast_to(np.asarray(t, dtype=np.float64), (n,))
+    U = np.broadcast_to(np.asarray(U, dtype=np.float64), (n,))
+    lower, upper = signed_bounds(y, U)
+    stack = np.ascontiguousarray(K if K.ndim == 3 else K[np.newaxis])
+    weights = np.ones(len(stack)) if weights is None else weights
+    kernel = CombinedKernel(stack, weights, diagonals(stack))
+    b = np.zeros(n)
+    f = s.copy()
+    if dual_coef is not None:
+        b = feasible_start(np.asarray(dual_coef, dtype=np.float64), lower, upper)
+        support = np.flatnonzero(b)
+        kernel.subtract_product(support, b[support], f)
+    state = BoxDual(kernel, lower, upper, b, f)
+    state.solve(tol, max_iter, exact)
+    intercept = bias(b, f, lower, upper)
+    return SVMResult(
+        dual_coef=b,
+        intercept=intercept,
+        scores=s - f,
+        objective=0.5 * float((s + f) @ b),
+        gap=box_gap(b, f, lower, upper, intercept),
+        violation=state.violation,
+        n_iter=state.n_iter,
+        n_passes=kernel.n_passes,
+        indefinite=bool(clearly_negative((s - f) @ b, b, kernel.diag[np.newaxis])[0]),
+    )

@@ -6,7 +6,7 @@ r"""Support vector regression on a weighted sum of kernels, solved again as the 
           \qquad \sum_i b_i = 0, \quad |b_i| \le C_i .
 
 The dual is that of the SVM with bounds of both signs and a kink at zero
-(:mod:`kernelquilt.core.svm.smo`); everything else, warm starts and the products that are kept, is
+(:mod:`kernelquilt.core.svm.dual`); everything else, warm starts and the products that are kept, is
 that of :class:`~kernelquilt.core.svm.weighted_svm.WeightedSVM`, or on factors that of
 :class:`~kernelquilt.core.svm.factor_svm.FactorSVM`.
 """

@@ -55,8 +55,8 @@ from sklearn.utils._param_validation import StrOptions
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
-from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.core.weights.solvers import newton
 from kernelquilt.kernels.products import kernel_products

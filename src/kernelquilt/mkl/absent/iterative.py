@@ -44,8 +44,8 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
-from kernelquilt.core.svm.combined_kernel import quadratic_forms
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.weighted_svm import quadratic_forms
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     MARGIN_FLOOR,

@@ -42,8 +42,7 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, Work
-from kernelquilt.core.svm.combined_kernel import quadratic_forms
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.weighted_svm import WeightedSVM, quadratic_forms
 from kernelquilt.core.weights.solvers import clearly_negative, diagonals
 from kernelquilt.mkl.absent.margin_loop import (
     MARGIN_FLOOR,

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from kernelquilt._typing import Floats, Numbers
-from kernelquilt.core.svm.box import feasible_start, signed_bounds
+from kernelquilt.core.svm.dual import feasible_start, signed_bounds
 from kernelquilt.core.weights.sets import Polytope
 
 MAX_PENALTY = 1e5

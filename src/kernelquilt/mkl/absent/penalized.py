@@ -58,8 +58,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
-from kernelquilt.core.svm.combined_kernel import combined_product
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.weighted_svm import combined_product
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     ROUNDING,

@@ -54,7 +54,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.solvers import WeightSolver
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem
@@ -135,7 +135,7 @@ def solve_matrix_norm_mkl(
     solver: WeightSolver[MatrixNormSet] = descend if update == "exact" else follow_published
 
     def solve(start: Start, max_iter: int) -> Solution:
-        svm = WeightedSVM.with_margins(K, y, C, margins)
+        svm = svm_with_margins(K, y, C, margins)
         return solver(svm, weight_set, Options(tol, max_iter, start, on_step))
 
     solution = solve(Start(weights, dual_coef), max_iter)

@@ -41,8 +41,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step
-from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.sets import Simplex
 from kernelquilt.core.weights.solvers import WeightSolver, newton
 from kernelquilt.mkl.classifier import BaseMKLClassifier

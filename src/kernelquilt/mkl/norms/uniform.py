@@ -29,10 +29,8 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
-from kernelquilt.core.svm.factor_svm import svm_with_margins
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.smo import solve_svm
-from kernelquilt.core.svm.weighted_svm import INNER_SHARE
+from kernelquilt.core.svm.weighted_svm import INNER_SHARE, solve_svm, svm_with_margins
 from kernelquilt.core.weights.solvers import certified_at
 from kernelquilt.mkl.classifier import BaseMKLClassifier
 from kernelquilt.mkl.multiclass import BinaryProblem

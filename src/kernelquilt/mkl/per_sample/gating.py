@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.solvers import SVMPoint
 
 
@@ -141,7 +141,7 @@ class GatedSVM:
 
         gates = self.gating.gates(gate_scores(self.features, gate_weights), self.present)
         combine_gated(self.K, np.ascontiguousarray(gates.T), self._combined[0])
-        svm = WeightedSVM.with_margins(self._combined, self.y, self.U)
+        svm = svm_with_margins(self._combined, self.y, self.U)
         point = svm.solve(np.ones(1), None if start is None else start.svm.b, self.tol)
         self.work += Work(1, svm.work.n_smo_iter, 1.0)
         return GatePoint(gate_weights, gates, point)

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelquilt.core.svm.box import feasible_start, signed_bounds
-from kernelquilt.core.svm.face_step import face_optimum
-from kernelquilt.core.svm.smo import solve_svm
+from kernelquilt.core.svm.dual import face_optimum, feasible_start, signed_bounds
+from kernelquilt.core.svm.weighted_svm import solve_svm
 from problems import conic_svm, random_kernels, random_problem
 
 
