@@ -62,9 +62,8 @@ from kernelquilt.core.weights.solvers import newton
 from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.absent.max_min import max_min_margin
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
-from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem
 from kernelquilt.mkl.fitting import gathered
-from kernelquilt.mkl.multiclass import BinaryProblem
 
 FORMULATIONS = {"exact", "shared_coef", "max_min"}
 

@@ -17,7 +17,7 @@ from kernelquilt.kernels.inputs import check_samples, count_kernels, fit_input, 
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.nmcca import NmCCA
-from kernelquilt.mkl.multiclass import class_scores
+from kernelquilt.mkl.classifier import class_scores
 
 
 class CCAFusion(ClassifierMixin, BaseEstimator):
