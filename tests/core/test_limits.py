@@ -130,7 +130,7 @@ def test_not_even_the_widths_of_kernels_are_sought(estimator, monkeypatch):
         raise AssertionError("the pairs of samples are compared")
 
     monkeypatch.setenv(VARIABLE, "12")
-    monkeypatch.setattr("kernelquilt.kernels.choice.mean_distance", sought)
+    monkeypatch.setattr("kernelquilt.kernels.view_kernels.mean_distance", sought)
     X, y = np.zeros((60_000, 2)), np.arange(60_000) % 2
     model = estimator(views={"a": [0], "b": [1]}, kernels="gaussian")
     with pytest.raises(ValueError, match="2 kernels of 60000 samples need about"):

@@ -5,7 +5,6 @@ ones here are fitted first, with the training samples that have the view and the
 `LatentSemantic` take sparse matrices too.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -398,14 +397,3 @@ def _moments(A: Any, share: Floats) -> tuple[Floats, Floats]:
     centred = A - mean
     unit = safe_unit(float(np.abs(centred).max(initial=0.0)))
     return mean, np.sqrt(share @ np.square(centred / unit)) * unit
-
-
-def kernel_name(kernel: Any) -> str:
-    """Return a short name of a kernel function."""
-    if isinstance(kernel, partial):
-        return kernel_name(kernel.func)
-    for attribute in ("name", "__name__"):
-        name = getattr(kernel, attribute, None)
-        if isinstance(name, str):
-            return name.strip("<>")
-    return type(kernel).__name__

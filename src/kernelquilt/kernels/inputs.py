@@ -28,10 +28,9 @@ from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import LEARNED, remember_views, validate_views
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.choice import kernels_of_views
 from kernelquilt.kernels.subsets import ViewSubsets
 from kernelquilt.kernels.training_summary import summarise
-from kernelquilt.kernels.view_kernels import ViewKernels
+from kernelquilt.kernels.view_kernels import ViewKernels, kernels_of_views
 
 Samples = MultiView | KernelStack | LowRankStack
 
