@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF
 
 import kernelquilt as kq
-from kernelquilt.kernels.distances import inner_products, squared_distances
+from kernelquilt.kernels.functions import inner_products, squared_distances
 
 KERNELS = ["linear", "cosine", "polynomial", "rbf", "gaussian", "median_gaussian", "jaccard"]
 

@@ -16,8 +16,13 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.distances import squared_distances
-from kernelquilt.kernels.functions import Gaussian, Jaccard, LatentSemantic, gaussian_bank
+from kernelquilt.kernels.functions import (
+    Gaussian,
+    Jaccard,
+    LatentSemantic,
+    gaussian_bank,
+    squared_distances,
+)
 from kernelquilt.kernels.view_kernels import ViewKernels
 
 nan = np.nan

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import kernelquilt as kq
 from discovery import estimators
 from inputs import CONTAINERS, INPUTS, VIEWS, as_input
-from kernelquilt.kernels.distances import pair_median
+from kernelquilt.kernels.functions import pair_median
 from kernelquilt.quilt.ridge import PENALTIES, fit_ridge
 from kernelquilt.quilt.ridge_classifier import class_targets
 from kernelquilt.quilt.space.experts import EXPONENTS

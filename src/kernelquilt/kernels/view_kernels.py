@@ -24,12 +24,12 @@ from kernelquilt.data.gram import check_finite
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.validation import check_alignment, validate_views
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.distances import mean_distance
 from kernelquilt.kernels.functions import (
     Gaussian,
     Jaccard,
     LatentSemantic,
     MedianGaussian,
+    mean_distance,
 )
 
 _OWN_KERNELS = {

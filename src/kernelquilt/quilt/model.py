@@ -38,7 +38,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.kernels.distances import pair_median
+from kernelquilt.kernels.functions import pair_median
 from kernelquilt.quilt.ridge import FeatureRidge, Sums
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.experts import (
