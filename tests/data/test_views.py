@@ -19,9 +19,8 @@ from sklearn.utils import _safe_indexing
 
 import kernelquilt as kq
 from kernelquilt._messages import unchanged_on_error
-from kernelquilt.data.conversion import as_views
 from kernelquilt.data.transformer import ViewTransformer
-from kernelquilt.data.validation import validate_views
+from kernelquilt.data.validation import as_views, validate_views
 from kernelquilt.data.views import MultiView
 
 nan = np.nan

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score, train_test_split
 
-from kernelquilt.data.conversion import as_views
 from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.validation import as_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.datasets import load_example, make_absent, make_multiview, make_toy_kernels
 from kernelquilt.metrics import alignment

@@ -16,9 +16,9 @@ from kernelquilt.data.columns import (
     resolve_columns,
     without_columns,
 )
-from kernelquilt.data.conversion import as_views, has_views
 from kernelquilt.data.frames import is_frame
 from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.validation import as_views, has_views
 from kernelquilt.data.views import MultiView
 
 _N_GROUPS = 4

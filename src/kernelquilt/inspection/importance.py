@@ -11,8 +11,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import _safe_split
 
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.data.conversion import as_views, has_views
-from kernelquilt.data.validation import check_alignment
+from kernelquilt.data.validation import as_views, check_alignment, has_views
 from kernelquilt.inspection.samples import Response, response_without_views, samples_of
 from kernelquilt.inspection.scoring import groups_of, jackknife_error, name_of, scores_of
 

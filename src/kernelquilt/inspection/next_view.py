@@ -20,8 +20,7 @@ from sklearn.utils.metaestimators import _safe_split
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.data.conversion import as_views, has_views
-from kernelquilt.data.validation import check_alignment
+from kernelquilt.data.validation import as_views, check_alignment, has_views
 from kernelquilt.inspection.contributions import Asked
 from kernelquilt.inspection.samples import (
     SMALLEST,

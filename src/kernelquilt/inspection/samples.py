@@ -17,9 +17,8 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import without_columns
-from kernelquilt.data.conversion import as_two_dimensional, as_views, has_views
 from kernelquilt.data.stack import as_stack
-from kernelquilt.data.validation import validate_views
+from kernelquilt.data.validation import as_two_dimensional, as_views, has_views, validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import is_precomputed
 from kernelquilt.kernels.subsets import ViewSubsets

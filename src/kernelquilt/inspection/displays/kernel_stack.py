@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from kernelquilt._typing import Array, Floats
 from kernelquilt.data.columns import ViewColumns
-from kernelquilt.data.conversion import as_views
 from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.validation import as_views
 from kernelquilt.inspection.style import ABSENT, RULE, grid_for, label, line_style, plain
 from kernelquilt.kernels.view_kernels import ViewKernels
 from kernelquilt.metrics import alignment

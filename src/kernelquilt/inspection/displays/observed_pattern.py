@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from kernelquilt._typing import Bools
 from kernelquilt.data.columns import ViewColumns
-from kernelquilt.data.conversion import as_views
+from kernelquilt.data.validation import as_views
 from kernelquilt.inspection.pattern_scores import patterns_of
 from kernelquilt.inspection.style import ABSENT, BAND, PRESENT, grid_for, rows_of_names
 
