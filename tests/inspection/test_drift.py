@@ -9,9 +9,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
+from kernelquilt.data.training_summary import MOST_PATTERNS, frequent_patterns, summarise
 from kernelquilt.inspection import drift
 from kernelquilt.inspection.drifting import _extreme
-from kernelquilt.kernels.training_summary import MOST_PATTERNS, frequent_patterns, summarise
 
 
 def samples(n, seed, rate=0.3):

@@ -27,15 +27,15 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.frames import cells, is_frame, missing, numbers_in, texts_in
 from kernelquilt.data.lazy.views import as_lazy
-from kernelquilt.data.validation import validate_views
-from kernelquilt.inspection.pattern_scores import pattern_name
-from kernelquilt.inspection.samples import parts_of, samples_of
-from kernelquilt.kernels.training_summary import (
+from kernelquilt.data.training_summary import (
     ColumnRanges,
     TrainingSummary,
     frequent_patterns,
     ranges_of,
 )
+from kernelquilt.data.validation import validate_views
+from kernelquilt.inspection.pattern_scores import pattern_name
+from kernelquilt.inspection.samples import parts_of, samples_of
 
 SHOWN = 10  # lines of each kind in the text
 

@@ -25,11 +25,11 @@ from kernelquilt.data.lazy.views import LazyViews, as_lazy
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
+from kernelquilt.data.training_summary import summarise
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import LEARNED, remember_views, validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.subsets import ViewSubsets
-from kernelquilt.kernels.training_summary import summarise
 from kernelquilt.kernels.view_kernels import ViewKernels, kernels_of_views
 
 Samples = MultiView | KernelStack | LowRankStack
