@@ -16,8 +16,9 @@ from kernelquilt.core.blocks import (
     default_lengths,
     sliced_chunks,
 )
-from kernelquilt.core.dask_chunks import DaskChunks, is_dask
+from kernelquilt.core.dask_chunks import DaskChunks
 from kernelquilt.core.passes import Passes
+from kernelquilt.data.frames import is_dask
 
 
 def _data(n=5000, seed=0):

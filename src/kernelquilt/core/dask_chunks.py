@@ -1,7 +1,7 @@
-"""Chunks of rows that dask computes; of the numerics, no other module knows dask."""
+"""Chunks of rows that dask computes; no other module of the numerics knows dask."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -16,25 +16,9 @@ from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.passes import Passes
 
 
-def is_dask(X: Any) -> bool:
-    """Whether `X` is a collection of dask."""
-    return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
-
-
-def holds_dask(X: Any) -> bool:
-    """Whether `X` is a dict or list that holds a collection of dask."""
-    parts = X.values() if isinstance(X, Mapping) else X
-    return isinstance(parts, ValuesView | list | tuple) and any(map(is_dask, parts))
-
-
 def is_frame_of_dask(X: Any) -> bool:
     """Whether a collection of dask is a data frame."""
     return hasattr(X, "npartitions") and hasattr(X, "columns")
-
-
-def in_memory(X: Any) -> Any:
-    """Return what dask computes of `X`, or `X` itself if it is no collection."""
-    return X.compute() if is_dask(X) else X
 
 
 def without_rows(collection: Any) -> Any:

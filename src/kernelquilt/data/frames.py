@@ -1,11 +1,12 @@
-"""Data frames by their interface: pandas, polars, and whatever behaves like one of the two.
+"""What data are, by their interface: frames of pandas or polars, of MuData, collections of dask.
 
 No library of frames is imported here. A cell is missing if it is None, NaN, NaT, pandas' NA or
 polars' null.
 """
 
 import re
-from collections.abc import Hashable, Iterable
+import sys
+from collections.abc import Hashable, Iterable, Mapping, ValuesView
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal
@@ -36,6 +37,22 @@ def is_annotated(X: Any) -> bool:
 def annotated_message(X: Any) -> str:
     """Return what to do with a MuData or an AnnData."""
     return f"{type(X).__name__} objects are for MultiView.from_mudata, alone or within a MuData"
+
+
+def is_dask(X: Any) -> bool:
+    """Whether `X` is a collection of dask."""
+    return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
+
+
+def holds_dask(X: Any) -> bool:
+    """Whether `X` is a dict or list that holds a collection of dask."""
+    parts = X.values() if isinstance(X, Mapping) else X
+    return isinstance(parts, ValuesView | list | tuple) and any(map(is_dask, parts))
+
+
+def in_memory(X: Any) -> Any:
+    """Return what dask computes of `X`, or `X` itself if it is no collection."""
+    return X.compute() if is_dask(X) else X
 
 
 def has_index(frame: Any) -> bool:

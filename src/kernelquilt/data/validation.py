@@ -9,7 +9,6 @@ from sklearn.utils.validation import validate_data
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Indices
-from kernelquilt.core.dask_chunks import holds_dask, is_dask
 from kernelquilt.data.blocks import (
     as_array,
     as_csr,
@@ -26,7 +25,7 @@ from kernelquilt.data.columns import (
     resolve_columns,
     with_string_labels,
 )
-from kernelquilt.data.frames import column_names, is_annotated, is_frame
+from kernelquilt.data.frames import column_names, holds_dask, is_annotated, is_dask, is_frame
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.views import MultiView
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from kernelquilt._messages import check_mask, quoted, row_positions, summary, summary_html
 from kernelquilt._typing import Bools
-from kernelquilt.core.dask_chunks import holds_dask
 from kernelquilt.data.blocks import (
     as_blocks,
     check_finite,
@@ -25,7 +24,7 @@ from kernelquilt.data.blocks import (
     without_rows,
 )
 from kernelquilt.data.columns import ViewColumns, blocks_of_columns, has_view_level, resolve_columns
-from kernelquilt.data.frames import is_frame
+from kernelquilt.data.frames import holds_dask, is_frame
 from kernelquilt.data.joining import (
     ByIdentifier,
     as_mudata,

@@ -9,10 +9,10 @@ from scipy.sparse import issparse
 from kernelquilt._messages import check_mask, check_names, quoted, row_positions
 from kernelquilt._typing import Array, Bools, Indices
 from kernelquilt.core.chunks import Chunks
-from kernelquilt.core.dask_chunks import dask_chunks, holds_dask, in_memory, is_dask, without_rows
+from kernelquilt.core.dask_chunks import dask_chunks, without_rows
 from kernelquilt.core.limits import GIB, memory_limit
 from kernelquilt.data.blocks import names_by_position, names_of_columns, take
-from kernelquilt.data.frames import is_frame
+from kernelquilt.data.frames import holds_dask, in_memory, is_dask, is_frame
 from kernelquilt.data.lazy.assembly import Assembly, assembled, joined_views
 from kernelquilt.data.views import MultiView, check_observed_values
 
