@@ -17,8 +17,7 @@ from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.psd import pivoted_factor
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.blocks import with_nan
-from kernelquilt.data.gram import LARGEST
-from kernelquilt.data.kernel_rows import KernelRows
+from kernelquilt.data.gram import LARGEST, KernelRows
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 

@@ -17,6 +17,7 @@ from kernelquilt._messages import check_mask, check_names, quoted, row_positions
 from kernelquilt._typing import Bools, Indices, Kernel
 from kernelquilt.data.frames import is_annotated
 from kernelquilt.data.gram import (
+    KernelRows,
     all_nan,
     as_kernels,
     check_diagonals,
@@ -25,7 +26,6 @@ from kernelquilt.data.gram import (
     copy_entries,
     zero_where_absent,
 )
-from kernelquilt.data.kernel_rows import KernelRows
 
 
 @dataclass(frozen=True, eq=False)
