@@ -20,6 +20,7 @@ from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blocks import Block, Blocks, array_blocks
 from kernelquilt.core.limits import check_memory
 from kernelquilt.core.passes import Passes
+from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.lazy.preparation import fit_preparation
 from kernelquilt.data.lazy.views import LazyViews, as_lazy
 from kernelquilt.data.low_rank import LowRankStack
@@ -203,7 +204,10 @@ class _ViewInput(KernelInput):
         return self.view_kernels.training_views_
 
     def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
-        return self.view_kernels._training_stack().training_gram()
+        K = self.view_kernels._stacked(self.views)
+        for kernel, name in zip(K, self.names, strict=True):
+            check_kernel(kernel, name)
+        return K, self.observed
 
     def _rows(self, estimator: Any, X: Any) -> MultiView:
         if isinstance(X, KernelStack | LowRankStack):

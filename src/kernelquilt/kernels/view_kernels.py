@@ -176,12 +176,8 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
             kernels = kernels_of_views(self.kernels, data.names)
             # before the widths are found, for which all samples are compared
             self._check_memory(sum(map(len, kernels.values())), len(data), len(data))
-            return self._fit_views(data, weight)._training_stack()
-
-    def _training_stack(self) -> KernelStack:
-        """Return the kernels among the training samples."""
-        data = self.training_views_
-        K, observed = self._stacked(data), self.kernel_observed(data)
+            K = self._fit_views(data, weight)._stacked(data)
+        observed = self.kernel_observed(data)
         return KernelStack._computed(K, observed, self.kernel_names_, square=True)
 
     def transform(self, X: Any) -> KernelStack:
