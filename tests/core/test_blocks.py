@@ -18,7 +18,7 @@ from kernelquilt.core.blocks import (
 )
 from kernelquilt.core.dask_chunks import DaskChunks
 from kernelquilt.core.passes import Passes
-from kernelquilt.data.frames import is_dask
+from kernelquilt.data.blocks import is_dask
 
 
 def _data(n=5000, seed=0):

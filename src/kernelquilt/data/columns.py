@@ -7,7 +7,7 @@ import numpy as np
 
 from kernelquilt._messages import check_names, quoted, remedy, row_positions
 from kernelquilt._typing import Bools, Indices
-from kernelquilt.data.frames import is_frame, select_columns
+from kernelquilt.data.blocks import is_frame, select_columns
 
 ViewColumns = Mapping[Any, Any] | str | None
 

@@ -11,15 +11,17 @@ from scipy.sparse import csr_array, issparse
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Array, Bools, Indices
-from kernelquilt.data.blocks import as_block, rows_without_values, take
-from kernelquilt.data.frames import (
+from kernelquilt.data.blocks import (
     annotated_message,
+    as_block,
     cells,
     has_index,
     is_annotated,
     is_frame,
     is_missing,
+    rows_without_values,
     sorted_identifiers,
+    take,
     take_rows,
 )
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.solution import TINY
-from kernelquilt.data.frames import in_memory, missing
+from kernelquilt.data.blocks import in_memory, missing
 from kernelquilt.data.validation import check_alignment
 
 NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum

@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Array, Floats, Indices
-from kernelquilt.data.frames import (
+from kernelquilt.data.blocks import (
     cells,
     is_frame,
     kind_of,

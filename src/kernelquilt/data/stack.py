@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from kernelquilt._messages import check_mask, check_names, quoted, row_positions
 from kernelquilt._typing import Bools, Indices, Kernel
-from kernelquilt.data.frames import is_annotated
+from kernelquilt.data.blocks import is_annotated
 from kernelquilt.data.gram import (
     KernelRows,
     all_nan,

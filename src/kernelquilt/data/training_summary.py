@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.data.frames import (
+from kernelquilt.data.blocks import (
     cells,
     is_frame,
     is_numeric,

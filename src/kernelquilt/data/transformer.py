@@ -14,12 +14,12 @@ from kernelquilt._typing import Floats
 from kernelquilt.data.blocks import (
     as_block,
     check_finite,
+    is_frame,
     nothing,
     rows_without_values,
     take,
 )
 from kernelquilt.data.columns import ViewColumns
-from kernelquilt.data.frames import is_frame
 from kernelquilt.data.preparation import ColumnPreparation
 from kernelquilt.data.validation import check_alignment, validate_views
 from kernelquilt.data.views import MultiView

@@ -12,6 +12,11 @@ from kernelquilt._typing import Bools, Indices
 from kernelquilt.data.blocks import (
     as_array,
     as_csr,
+    column_names,
+    holds_dask,
+    is_annotated,
+    is_dask,
+    is_frame,
     missing_cells,
     names_by_position,
     naming_text,
@@ -25,7 +30,6 @@ from kernelquilt.data.columns import (
     resolve_columns,
     with_string_labels,
 )
-from kernelquilt.data.frames import column_names, holds_dask, is_annotated, is_dask, is_frame
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.views import MultiView
 

@@ -17,6 +17,8 @@ from kernelquilt._typing import Bools
 from kernelquilt.data.blocks import (
     as_blocks,
     check_finite,
+    holds_dask,
+    is_frame,
     names_of_columns,
     numbers,
     rows_without_values,
@@ -24,7 +26,6 @@ from kernelquilt.data.blocks import (
     without_rows,
 )
 from kernelquilt.data.columns import ViewColumns, blocks_of_columns, has_view_level, resolve_columns
-from kernelquilt.data.frames import holds_dask, is_frame
 from kernelquilt.data.joining import (
     ByIdentifier,
     as_mudata,

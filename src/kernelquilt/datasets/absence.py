@@ -10,13 +10,13 @@ from sklearn.utils import check_random_state
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats
+from kernelquilt.data.blocks import is_frame
 from kernelquilt.data.columns import (
     ViewColumns,
     has_view_level,
     resolve_columns,
     without_columns,
 )
-from kernelquilt.data.frames import is_frame
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.validation import as_views, has_views
 from kernelquilt.data.views import MultiView

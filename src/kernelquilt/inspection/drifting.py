@@ -25,7 +25,7 @@ from scipy.stats import fisher_exact
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.data.frames import cells, is_frame, missing, numbers_in, texts_in
+from kernelquilt.data.blocks import cells, is_frame, missing, numbers_in, texts_in
 from kernelquilt.data.lazy.views import as_lazy
 from kernelquilt.data.training_summary import (
     ColumnRanges,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.data.frames import cells, is_frame, kind_of, numbers_in, texts_in
+from kernelquilt.data.blocks import cells, is_frame, kind_of, numbers_in, texts_in
 from kernelquilt.data.preparation import as_given
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.subsets import ViewSubsets

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelquilt._messages import quoted, remedy
 from kernelquilt._typing import Array, Bools
-from kernelquilt.data.frames import is_missing, texts_in
+from kernelquilt.data.blocks import is_missing, texts_in
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse, vstack
 
-from kernelquilt.data.frames import is_frame
+from kernelquilt.data.blocks import is_frame
 from kernelquilt.data.views import MultiView
 
 

@@ -11,8 +11,7 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.data.blocks import nothing, take
-from kernelquilt.data.frames import cells, is_frame, kind_of, texts_in
+from kernelquilt.data.blocks import cells, is_frame, kind_of, nothing, take, texts_in
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.preparation import (
     ColumnPreparation,

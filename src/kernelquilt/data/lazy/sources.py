@@ -16,8 +16,7 @@ from kernelquilt._messages import check_mask, check_names, quoted
 from kernelquilt._typing import Array
 from kernelquilt.core.blocks import default_lengths, sliced_chunks
 from kernelquilt.core.chunks import Chunks, LocalChunks
-from kernelquilt.data.blocks import as_csr, names_of_columns
-from kernelquilt.data.frames import cells, is_frame
+from kernelquilt.data.blocks import as_csr, cells, is_frame, names_of_columns
 from kernelquilt.data.lazy.assembly import Assembly, assembled
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.views import MultiView

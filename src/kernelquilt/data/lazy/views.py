@@ -11,8 +11,15 @@ from kernelquilt._typing import Array, Bools, Indices
 from kernelquilt.core.chunks import Chunks
 from kernelquilt.core.dask_chunks import dask_chunks, without_rows
 from kernelquilt.core.limits import GIB, memory_limit
-from kernelquilt.data.blocks import names_by_position, names_of_columns, take
-from kernelquilt.data.frames import holds_dask, in_memory, is_dask, is_frame
+from kernelquilt.data.blocks import (
+    holds_dask,
+    in_memory,
+    is_dask,
+    is_frame,
+    names_by_position,
+    names_of_columns,
+    take,
+)
 from kernelquilt.data.lazy.assembly import Assembly, assembled, joined_views
 from kernelquilt.data.views import MultiView, check_observed_values
 

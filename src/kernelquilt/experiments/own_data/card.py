@@ -12,8 +12,8 @@ from sklearn.base import is_classifier, is_regressor
 
 from kernelquilt import __version__
 from kernelquilt._typing import Array
+from kernelquilt.data.blocks import cells, is_frame, kind_of, numbers_in, texts_in
 from kernelquilt.data.files.tables import first_line
-from kernelquilt.data.frames import cells, is_frame, kind_of, numbers_in, texts_in
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.own_data.explain import check_known_labels, score_tables

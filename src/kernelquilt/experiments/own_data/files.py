@@ -10,9 +10,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelquilt._typing import Array, Bools, Floats
+from kernelquilt.data.blocks import is_frame
 from kernelquilt.data.files.reading import read_content
 from kernelquilt.data.files.tables import Content, ReadingError, ViewPatterns, first_line, some
-from kernelquilt.data.frames import is_frame
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Array, Bools, Floats
-from kernelquilt.data.frames import cells, is_frame, missing
+from kernelquilt.data.blocks import cells, is_frame, missing
 
 FORMS = (
     "give a structured array with a boolean field for the event and one for the time, the pair "

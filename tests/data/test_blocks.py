@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import kernelquilt as kq
-from kernelquilt.data import frames
+from kernelquilt.data import blocks
 from kernelquilt.data.views import MultiView
 
 pl = pytest.importorskip("polars")
@@ -63,22 +63,22 @@ def as_frame(column):
 @pytest.mark.parametrize(("column", "kind"), COLUMNS)
 def test_kinds_of_columns(column, kind):
     frame = as_frame(column)
-    assert frames.is_frame(frame)
-    assert frames.kind_of(frame, 0) == kind
+    assert blocks.is_frame(frame)
+    assert blocks.kind_of(frame, 0) == kind
     missing = [bool(pd.isna(value)) for value in column]
-    np.testing.assert_array_equal(frames.missing_rows(frame), missing)
-    np.testing.assert_array_equal(frames.missing_cells(frame).ravel(), missing)
-    first = frames.cells(frame, 0)[0]
+    np.testing.assert_array_equal(blocks.missing_rows(frame), missing)
+    np.testing.assert_array_equal(blocks.missing_cells(frame).ravel(), missing)
+    first = blocks.cells(frame, 0)[0]
     if kind == "number":
-        found = frames.numbers_of(frame).ravel()
+        found = blocks.numbers_of(frame).ravel()
         np.testing.assert_array_equal(np.isnan(found), missing)
         assert list(missing) == [True, True] or found[0] == float(first)
     elif kind == "date":
         with pytest.raises(ValueError, match="'c' holds dates or times"):
-            frames.numbers_of(frame)
+            blocks.numbers_of(frame)
     elif "x" in list(column):
         with pytest.raises(ValueError, match=r"'c' is not numeric.*'x'.*ViewTransformer"):
-            frames.numbers_of(frame)
+            blocks.numbers_of(frame)
 
 
 def test_wide_numeric_frames_of_both_libraries():
