@@ -105,18 +105,6 @@ class FactorInput(KernelInput):
         """Return k(x, x) of samples in kernel m, zero where absent."""
         return np.square(self.factors(rows).factor(m)).sum(axis=1, dtype=np.float64)
 
-    def narrowed(self, rows: Any, m: int) -> Any:
-        """Return the samples as they are."""
-        return rows
-
-    def views_of(self, kernels: Indices) -> tuple[str, ...]:
-        """Return no names: factors are of no view."""
-        return ()
-
-    def keep_only(self, columns: list[Indices]) -> list[Indices]:
-        """Return the columns; there is nothing to forget."""
-        return columns
-
     def _refuse(self) -> NoReturn:
         raise ValueError(
             f"the factors of {len(self.names)} kernels give no kernels with the training samples, "

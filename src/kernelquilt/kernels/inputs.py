@@ -102,15 +102,14 @@ class KernelInput(ABC):
     def diag(self, rows: Any, m: int) -> Numbers | None:
         """Return k(x, x) of samples in kernel m, zero where absent, or None if it is not known."""
 
-    @abstractmethod
     def narrowed(self, rows: Any, m: int) -> Any:
         """Return samples with no more than kernel m needs, so that slicing them is cheap."""
+        return rows
 
-    @abstractmethod
     def views_of(self, kernels: Indices) -> tuple[str, ...]:
         """Return the names of the views that some of the kernels are of; none for a stack."""
+        return ()
 
-    @abstractmethod
     def keep_only(self, columns: list[Indices]) -> list[Indices]:
         """Forget the training samples that `between` will not be asked for.
 
@@ -124,6 +123,7 @@ class KernelInput(ABC):
         columns : list of M ndarrays of int
             What they are called from now on.
         """
+        return columns
 
     def supported_by(self, used: Bools) -> "KernelInput":
         """Return the same without the training samples (n,) that scores do not depend on.
@@ -172,16 +172,6 @@ class _StackInput(KernelInput):
     def diag(self, rows: KernelStack, m: int) -> Numbers | None:
         diag = rows.diag_of_rows(self.training)
         return None if diag is None else np.where(rows.observed[:, m], diag[m], 0.0)
-
-    def narrowed(self, rows: KernelStack, m: int) -> KernelStack:
-        return rows
-
-    def views_of(self, kernels: Indices) -> tuple[str, ...]:
-        return ()
-
-    def keep_only(self, columns: list[Indices]) -> list[Indices]:
-        # there is nothing to forget
-        return columns
 
 
 class _ViewInput(KernelInput):
