@@ -21,11 +21,6 @@ def test_centres_feature_vectors_at_their_weighted_mean(features):
     rows, diag = centring.centre(K[:, :9] * present, K.diagonal())
     np.testing.assert_allclose(rows[:, present], (centred @ centred[:9].T)[:, present], atol=1e-10)
     np.testing.assert_allclose(diag, (centred**2).sum(axis=1), atol=1e-10)
-    lengths = (centred[:9] ** 2).sum(axis=1)
-    assert centring.scale == pytest.approx(np.average(lengths[present], weights=copies[present]))
-    scaled, own = centring.apply(K[:, :9] * present, K.diagonal())
-    np.testing.assert_allclose(scaled * centring.scale, rows)
-    np.testing.assert_allclose(own * centring.scale, diag)
 
 
 def test_copies_count_like_repeated_samples(features):
@@ -35,7 +30,9 @@ def test_copies_count_like_repeated_samples(features):
     weighted = Centring.of(K, np.ones(12, dtype=bool), copies)
     plain = Centring.of(repeated @ repeated.T, np.ones(len(repeated), dtype=bool))
     assert weighted.overall == pytest.approx(plain.overall)
-    assert weighted.scale == pytest.approx(plain.scale)
+    rows, _ = plain.centre(features @ repeated.T)
+    expected = np.repeat(weighted.centre(K)[0], copies, axis=1)
+    np.testing.assert_allclose(rows, expected, atol=1e-10)
 
 
 def test_overwrites_only_when_told(features):
@@ -54,8 +51,7 @@ def test_nothing_observed_and_nothing_left():
     assert absent.overall == 0
     assert not absent.share.any()
     constant = Centring.of(np.full((3, 3), 2.0), np.ones(3, dtype=bool))
-    assert constant.scale == np.inf
-    assert not constant.apply(np.full((2, 3), 2.0))[0].any()
+    assert not constant.centre(np.full((2, 3), 2.0))[0].any()
 
 
 def test_mean_diagonal():

@@ -30,15 +30,17 @@ def test_all_samples_as_landmarks_are_the_exact_ridge(columns):
     assert (z.shape[1] < 50) == (columns == 1)
     landmarks, loo = fit_view_ridge(made, z, targets)
     centring = Centring.of(kernel, np.ones(50, dtype=bool), targets.copies)
+    centred, _ = centring.centre(kernel)
+    size = np.average(centred.diagonal(), weights=targets.copies)
     exact = fit_ridge(
-        centring.apply(kernel)[0],
+        centred / size,
         targets.Y,
         sample_weight=targets.weight,
         held_out=targets.held_out,
     )
     assert landmarks.lam == exact.fit.lam
     np.testing.assert_allclose(loo, exact.fit.loo, atol=1e-7)
-    expected = exact.scores(centring.apply(new)[0])
+    expected = exact.scores(centring.centre(new)[0] / size)
     np.testing.assert_allclose(landmarks.scores(new[:, landmarks.rows]), expected, atol=1e-7)
 
 

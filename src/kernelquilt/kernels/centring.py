@@ -20,7 +20,7 @@ def mean_diagonal(diag: Kernel, weight: Floats | None = None) -> float:
 
 
 class Centring(NamedTuple):
-    """How a kernel is centred, and scaled to mean diagonal 1, over the samples that have it.
+    """How a kernel is centred over the samples that have it.
 
     Attributes
     ----------
@@ -30,14 +30,11 @@ class Centring(NamedTuple):
         Mean similarity of each training sample.
     overall : float
         Mean similarity.
-    scale : float
-        Mean diagonal after centring, infinite if nothing is left of the kernel.
     """
 
     share: Floats
     columns: Floats
     overall: float
-    scale: float
 
     @classmethod
     def of(cls, kernel: Numbers, present: Bools, copies: Floats | float = 1.0) -> "Centring":
@@ -54,10 +51,7 @@ class Centring(NamedTuple):
         share = np.where(present, copies, 0.0)
         share /= share.sum() or 1.0
         columns = np.asarray(share @ kernel, dtype=np.float64)
-        overall = float(columns @ share)
-        raw = float(share @ kernel.diagonal())
-        scale = raw - overall
-        return cls(share, columns, overall, scale if scale > 1e-10 * abs(raw) else np.inf)
+        return cls(share, columns, float(columns @ share))
 
     def centre(
         self, kernel: Numbers, diag: Floats | None = None, out: Floats | None = None
@@ -79,9 +73,3 @@ class Centring(NamedTuple):
         centred -= self.columns
         centred += self.overall
         return centred, None if diag is None else diag - 2 * rows + self.overall
-
-    def apply(self, kernel: Numbers, diag: Floats | None = None) -> tuple[Floats, Floats | None]:
-        """Return rows as in `centre`, scaled so that training samples have mean diagonal 1."""
-        centred, diag = self.centre(kernel, diag)
-        centred /= self.scale
-        return centred, None if diag is None else diag / self.scale
