@@ -13,6 +13,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -27,11 +28,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
-REFUSED = {
-    kq.mkl.CCAFusion: "hands projections to a classifier of any kind",
-    kq.mkl.LocalizedMKLClassifier: "gates are no sums over kernels",
-}
-EXPORTED = [each for each in held_to(predictors(), "more than two views") if each not in REFUSED]
+EXPORTED = held_to(predictors(), "more than two views")
+# votes of classifiers of any kind are refused, which is tested below
+DEFAULTS = [each for each in instances(EXPORTED) if getattr(each, "fusion", None) != "vote"]
 METHODS = ("predict", "decision_function", "predict_proba")
 SCRIPT = """
 import importlib.abc, json, sys
@@ -112,7 +111,7 @@ def assert_exported(model, X, given, tmp_path, *, diag=None):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("predictor", instances(EXPORTED), ids=repr)
+@pytest.mark.parametrize("predictor", DEFAULTS, ids=repr)
 def test_predictors_of_views(predictor, n_classes, tmp_path):
     X, y, new = samples(n_classes=n_classes)
     if is_regressor(predictor):
@@ -124,7 +123,7 @@ def test_predictors_of_views(predictor, n_classes, tmp_path):
     assert type(predictor).__name__ in repr(exported)
 
 
-@pytest.mark.parametrize("predictor", instances(EXPORTED), ids=repr)
+@pytest.mark.parametrize("predictor", DEFAULTS, ids=repr)
 def test_predictors_of_kernels(predictor, tmp_path):
     X, y, new = samples()
     if not is_classifier(predictor):
@@ -140,16 +139,53 @@ def test_predictors_of_kernels(predictor, tmp_path):
     np.testing.assert_array_equal(outputs, kq.export(model).predict(given, diag=diag))
 
 
-def test_nothing_is_left_out():
-    others = {kq.mkl.SVM2KClassifier, kq.MKLSearchCV}
-    assert set(predictors()) - set(EXPORTED) - set(REFUSED) <= others
+@pytest.mark.parametrize("gating", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("gating_view", ["a", "b"])
+def test_gates_of_a_view_that_is_no_kernel(gating, gating_view, tmp_path):
+    X, y, new = samples(n_classes=3)
+    model = kq.mkl.LocalizedMKLClassifier(
+        gating=gating, gating_view=gating_view, multi_class="ovo", kernels=["linear", "gaussian"]
+    )
+    model.fit(kq.as_views(X, VIEWS), y)
+    assert_exported(model, kq.as_views(new, VIEWS), as_dict(new), tmp_path)
 
 
-@pytest.mark.parametrize("estimator", REFUSED, ids=lambda each: each.__name__)
-def test_other_estimators_are_refused_by_name(estimator):
-    X, y, _ = samples()
-    with pytest.raises(ValueError, match=f"{estimator.__name__} cannot be exported"):
-        kq.export(estimator().fit(kq.as_views(X, VIEWS), y))
+@pytest.mark.parametrize("kernels", [None, "linear"])
+def test_components_of_views_and_of_kernels(kernels, tmp_path):
+    X, y, new = samples(n_classes=3)
+    model = kq.mkl.CCAFusion(2, kernels=kernels).fit(kq.as_views(X, VIEWS), y)
+    assert_exported(model, kq.as_views(new, VIEWS), as_dict(new), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        kq.SimpleMKLClassifier(),
+        kq.mkl.LocalizedMKLClassifier(),
+        kq.LateFusionClassifier(n_landmarks=20, random_state=0),
+        kq.QuiltClassifier(experts=None, random_state=0),
+        kq.MKLSearchCV(kq.LpMKLClassifier(), {"C": [0.1, 1.0]}, cv=2),
+    ],
+    ids=lambda last: type(last).__name__,
+)
+def test_pipelines_that_compute_kernels_first(last, tmp_path):
+    X, y, new = columns_of_all_kinds()
+    pipeline = make_pipeline(kq.ViewTransformer(), kq.ViewKernels(["gaussian", "linear"]), last)
+    exported = assert_exported(pipeline.fit(X, y), new, as_plain(new), tmp_path)
+    assert {kernel["function"]["name"] for kernel in exported.plan["kernels"]} == {
+        "gaussian",
+        "linear",
+    }
+
+
+def test_pipelines_of_two_dimensional_data_hold_support_vectors_only(tmp_path):
+    X, y, new = samples()
+    pipeline = make_pipeline(kq.ViewKernels(views=VIEWS), kq.SimpleMKLClassifier(C=0.5)).fit(X, y)
+    exported = assert_exported(pipeline, new, new, tmp_path)
+    used, stack = pipeline[-1].dual_coef_[0] != 0, pipeline[-1].input_
+    for kernel in exported.plan["kernels"]:
+        present = stack.observed[:, "abc".index(kernel["name"])]
+        assert len(kernel["points"]) == np.count_nonzero(used & present)
 
 
 def columns_of_all_kinds(seed=0):
@@ -308,9 +344,28 @@ def own_kernel(A, B):
             make_pipeline(kq.ViewTransformer(StandardScaler()), kq.SimpleMKLClassifier()),
             "the transformer StandardScaler.. of view 'a'",
         ),
-        (make_pipeline(kq.ViewKernels(), kq.SimpleMKLClassifier()), "step 'viewkernels'"),
+        (
+            make_pipeline(kq.ViewKernels(), kq.CentreKernels(), kq.SimpleMKLClassifier()),
+            "step 'centrekernels'",
+        ),
+        (
+            make_pipeline(kq.ViewKernels(dtype=np.float32), kq.SimpleMKLClassifier()),
+            "step 'viewkernels'",
+        ),
+        (kq.mkl.CCAFusion(2, fusion="vote"), "fusion='vote' of MHKSClassifier"),
+        (kq.mkl.CCAFusion(2, estimator=LogisticRegression()), "'concatenate' of LogisticRegr"),
     ],
-    ids=["function", "object", "completer", "expert", "transformer", "step"],
+    ids=[
+        "function",
+        "object",
+        "completer",
+        "expert",
+        "transformer",
+        "step",
+        "single precision",
+        "votes",
+        "classifier",
+    ],
 )
 def test_what_needs_more_than_numpy_is_refused_by_name(model, what):
     X, y, _ = samples()

@@ -19,10 +19,13 @@ from kernelquilt.data.preparation import ColumnPreparation
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.kernels.functions import Gaussian, Jaccard, LatentSemantic, MedianGaussian
+from kernelquilt.kernels.view_kernels import ViewKernels
 from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
+from kernelquilt.mkl.agreement.cca_fusion import CCAFusion
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.per_sample.gate_inputs import ViewFeatures
 from kernelquilt.mkl.per_sample.localized import LocalizedMKLClassifier
 from kernelquilt.mkl.per_sample.sample_adaptive import SampleAdaptiveMKLClassifier
 from kernelquilt.mkl.regression.absent import ObservedFractionMKLRegressor
@@ -56,7 +59,7 @@ def export(model: Any) -> NumpyPredictor:
     model : estimator
         A fitted estimator of the quilt family (with forests or without experts on columns), or of
         the MKL family, on views, kernels or factors; a search around one; or a pipeline of
-        ``ViewTransformer()`` and one.
+        ``ViewTransformer()``, `ViewKernels` or both and one.
 
     Returns
     -------
@@ -81,8 +84,9 @@ def export(model: Any) -> NumpyPredictor:
     """
     check_is_fitted(model)
     name = type(model).__name__
-    before, model = _unwrapped(model)
-    kernels = _Kernels(model.regressor_ if isinstance(model, QuiltSurvival) else model, before)
+    before, computed, model = _unwrapped(model)
+    fitted = model.regressor_ if isinstance(model, QuiltSurvival) else model
+    kernels = _Kernels(fitted, before, computed)
     head, finish = _head_and_finish(model, kernels)
     return NumpyPredictor(
         {
@@ -97,20 +101,26 @@ def export(model: Any) -> NumpyPredictor:
     )
 
 
-def _unwrapped(model: Any) -> tuple[list[ViewTransformer], Any]:
-    """Return what prepares the views, and the model itself, of searches and pipelines."""
+def _unwrapped(model: Any) -> tuple[list[ViewTransformer], ViewKernels | None, Any]:
+    """Return what prepares views and computes kernels before the model, and the model itself."""
     before: list[ViewTransformer] = []
+    computed = None
     while hasattr(model, "best_estimator_") or isinstance(model, Pipeline):
         if not isinstance(model, Pipeline):
             model = model.best_estimator_
             continue
         for name, step in model.steps[:-1]:
-            if type(step) is ViewTransformer:
+            if type(step) is ViewTransformer and computed is None:
                 before.append(step)
+            elif type(step) is ViewKernels and computed is None and step.dtype == np.float64:
+                computed = step
             elif step not in (None, "passthrough"):
-                raise _refusal(f"step {name!r} of the pipeline, {step!r},", "ViewTransformer")
+                raise _refusal(
+                    f"step {name!r} of the pipeline, {step!r},",
+                    "ViewTransformer() and then ViewKernels() of float64 before the model",
+                )
         model = model.steps[-1][1]
-    return before, model
+    return before, computed, model
 
 
 def _refusal(what: str, instead: str) -> ValueError:
@@ -125,33 +135,39 @@ class _Kernels:
     model : estimator
     before : list of ViewTransformer
         What prepares views for it.
+    computed : ViewKernels or None
+        What computes kernels for it.
 
     Attributes
     ----------
     plans : list of dict
     """
 
-    def __init__(self, model: Any, before: list[ViewTransformer]) -> None:
+    def __init__(
+        self, model: Any, before: list[ViewTransformer], computed: ViewKernels | None
+    ) -> None:
         if not hasattr(model, "input_"):
             raise _refusal(type(model).__name__, "a model of the quilt or the MKL family")
         self.model, self.before, self.held = model, before, model.input_
         if isinstance(self.held, FactorInput) and self.held.map is not None:
             self.held = self.held.map.input_
+        self.computed = computed if self.held.views is None else self.held.view_kernels
         self.plans: list[Plan] = []
         self._blocks: dict[tuple[int, bytes], Floats] = {}
+        first = [*before, model if computed is None else computed][0]
+        self.first, self.views = first, list(getattr(first, "view_forms_", {}))
 
     def add(self, m: int, columns: Indices | None) -> int:
         """Add kernel m with some training samples, or the columns of its view, and number it."""
         name, function, points, source = self.held.names[m], None, None, m
-        if self.held.views is not None:
-            kernels = self.held.view_kernels
-            source = int(kernels.kernel_views_[m])
-        if self.held.views is not None and columns is not None:
-            function = _function(kernels.kernels_[m], name)
+        if self.computed is not None:
+            source = self.views.index(self.computed.view_of(m))
+        if self.computed is not None and columns is not None:
+            function = _function(self.computed.kernels_[m], name)
             key = source, columns.tobytes()
             if key not in self._blocks:
-                block = kernels.training_views_[kernels.view_of(m)]
-                if self.held.held is not None:
+                block = self.computed.training_views_[self.computed.view_of(m)]
+                if getattr(self.held, "held", None) is not None:
                     columns = np.searchsorted(self.held.held, columns)
                 self._blocks[key] = np.ascontiguousarray(block[columns])
             points, columns = self._blocks[key], None
@@ -174,16 +190,17 @@ class _Kernels:
                 for name, rank in zip(self.held.names, self.held.ranks, strict=True)
             ]
             return {"kind": "views", "views": views, "columns": None}
-        if self.held.views is None:
+        if self.computed is None:
             n_train = len(self.held.observed)
             return {"kind": "kernels", "names": list(self.held.names), "n_train": n_train}
-        first = self.before[0] if self.before else self.model
+        first = self.first
         sparse = [name for name, form in first.view_forms_.items() if form.sparse]
         if sparse:
             raise _refusal(f"the sparse views {quoted(sparse)}", "a model of dense views")
-        seen = self.held.view_kernels.seen_views_
+        names = self.computed.training_views_.names
+        seen = dict(zip(names, self.computed.seen_views_.tolist(), strict=True))
         views = []
-        for place, (name, form) in enumerate(first.view_forms_.items()):
+        for name, form in first.view_forms_.items():
             view = _view(name, form.size, form.columns)
             view["before"] = [
                 _preparation(each.transformers_[name], name)
@@ -193,7 +210,7 @@ class _Kernels:
             own = getattr(self.model, "preparation_", None)
             if own is not None and name in own.transformers_:
                 view["preparation"] = _preparation(own.transformers_[name], name)
-            view["seen"] = bool(seen[place])
+            view["seen"] = seen.get(name, True)  # one that only gates depend on is no kernel
             views.append(view)
         columns = getattr(first, "view_columns_", None)
         return {
@@ -267,13 +284,14 @@ def _head_and_finish(model: Any, kernels: _Kernels) -> tuple[Plan, Plan]:
         return head | {"risk": True, "members": model.member_weights_}, numbers
     if isinstance(model, BaseMKLRegressor):
         return _mkl(model, kernels), numbers
-    if isinstance(model, BaseMKLClassifier) and not isinstance(model, LocalizedMKLClassifier):
-        return _mkl(model, kernels), {
-            "kind": "svm",
-            "classes": _labels(model.classes_),
-            "active": model._active_classes,
-            "multi_class": model.multi_class,
-        }
+    if isinstance(model, BaseMKLClassifier):
+        head = (_gated if isinstance(model, LocalizedMKLClassifier) else _mkl)(model, kernels)
+        return head, _svm(model, model._active_classes, model.multi_class)
+    if isinstance(model, CCAFusion):
+        classifier = _of_components(model)
+        return _projected(model, classifier, kernels), _svm(
+            model, classifier._active_classes, classifier.multi_class
+        )
     if isinstance(model, QuiltClassifier | QuiltRegressor):
         head = _quilt(model, kernels)
     elif isinstance(model, LateFusionClassifier | LateFusionRegressor):
@@ -286,6 +304,12 @@ def _head_and_finish(model: Any, kernels: _Kernels) -> tuple[Plan, Plan]:
         return head, {"kind": "log_proba", "classes": _labels(model.classes_)}
     several = np.ndim(model.mean_) > 0
     return head, numbers | {"mean": model.mean_, "scale": model.scale_, "several": several}
+
+
+def _svm(model: Any, active: Indices, multi_class: str) -> Plan:
+    """Return how classes are found from the scores of binary problems."""
+    classes = _labels(model.classes_)
+    return {"kind": "svm", "classes": classes, "active": active, "multi_class": multi_class}
 
 
 def _labels(classes: Array) -> Array:
@@ -386,6 +410,59 @@ def _coefficients(model: Any, weights: Floats, averages: bool) -> list[Floats]:
         switches = model.switches_.reshape(len(weights), -1, M)
         return [(duals * switches[:, :, m] * weights[:, [m]]).T for m in range(M)]
     return [(duals * weights[:, [m]]).T for m in range(M)]
+
+
+def _gated(model: LocalizedMKLClassifier, kernels: _Kernels) -> Plan:
+    """Return the head of kernels that are weighed by gates, the inputs of which come with them."""
+    duals = model.dual_coef_[:, :, None] * model.training_gates_
+    gate_weights = model.gate_weights_.reshape(len(duals), len(model.kernel_names_), -1)
+    opened = np.isfinite(gate_weights[:, :, -1]).any(axis=0)
+    features = model.gate_features_
+    terms, having = [], np.flatnonzero(model.input_.observed.any(axis=0))
+    for m in having.tolist():
+        coef = np.hstack([duals[:, :, m].T, features.coef * opened[m]])
+        used = np.flatnonzero(coef.any(axis=1) & model.input_.observed[:, m])
+        terms.append(_term(kernels.add(m, used), coef[used]))
+    if isinstance(features, ViewFeatures):
+        inputs: Plan = {
+            "columns": [
+                {"view": kernels.views.index(name), "mean": mean, "scale": features.scale[name]}
+                for name, mean in features.mean.items()
+            ]
+        }
+    else:
+        inputs = {"columns": None, "used": features.used[having], "offset": features.offset}
+    return _sum(model.intercept_, terms) | {
+        "kind": "gated",
+        "inputs": inputs,
+        "gating": model.gating,
+        "gate_weights": gate_weights[:, having],
+    }
+
+
+def _of_components(model: CCAFusion) -> MHKSClassifier:
+    """Return the classifier of components, if it is the usual one and knows all classes."""
+    classifier = model.estimators_.get("all")
+    usual = type(classifier) is MHKSClassifier and hasattr(classifier, "coef_")
+    if usual and len(classifier.classes_) == len(model.classes_):
+        return classifier
+    raise _refusal(
+        f"fusion={model.fusion!r} of {model._new_estimator()!r} in CCAFusion",
+        "fusion='concatenate' with estimator=None",
+    )
+
+
+def _projected(model: CCAFusion, classifier: MHKSClassifier, kernels: _Kernels) -> Plan:
+    """Return the head of a linear classifier of components side by side."""
+    q, terms = model.cca_.n_components_, []
+    for m in np.flatnonzero(model.cca_.trained_).tolist():
+        own = model.scale_ * classifier.coef_[0][:, m * q : (m + 1) * q].T
+        coef = model.cca_.projections_[m] @ own
+        offset = -(model.cca_.means_[m] @ coef)
+        columns = None if model.map_ is None else model.map_.columns_[m]
+        coef = coef if model.map_ is None else model.map_.maps_[m] @ coef
+        terms.append(_term(kernels.add(m, columns), coef, offset))
+    return _sum(classifier.intercept_, terms)
 
 
 def _quilt(model: Any, kernels: _Kernels) -> Plan:
