@@ -238,13 +238,16 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example_scripts_run(path, tmp_path):
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, str(path)],
-        check=True,
         cwd=tmp_path,
         timeout=300,
         env={**os.environ, "MPLBACKEND": "Agg"},
+        capture_output=True,
+        text=True,
     )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
 
 
 def test_one_version_for_all():

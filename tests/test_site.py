@@ -34,7 +34,9 @@ def name_of(page):
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=name_of)
 def test_examples_of_the_docs_run(page, tmp_path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=300)
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=tmp_path, timeout=300, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_public_name_is_in_the_api_reference():
