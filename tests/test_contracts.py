@@ -40,7 +40,16 @@ pytestmark = [
 ]
 
 
-@parametrize_with_checks(instances(held_to(estimators(), "targets that are classes or numbers")))
+CHECKED = instances(held_to(estimators(), "targets that are classes or numbers"))
+# a second variant of a class takes the same ways, but for a search around another kind
+CHECKED = [
+    each
+    for number, each in enumerate(CHECKED)
+    if type(each) is not type(CHECKED[number - 1]) or isinstance(each, kq.MKLSearchCV)
+]
+
+
+@parametrize_with_checks(CHECKED)
 def test_scikit_learn_checks(estimator, check):
     try:
         check(estimator)
@@ -67,6 +76,28 @@ def samples():
 
 every_predictor = pytest.mark.parametrize("predictor", instances(PREDICTORS), ids=repr)
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS)
+# for each way in which containers are taken, an estimator that is tried with every kind of input
+OF_EVERY_KIND = {
+    kq.SimpleMKLClassifier,
+    kq.SimpleMKLRegressor,
+    kq.mkl.MHKSClassifier,
+    kq.mkl.LocalizedMKLClassifier,
+    kq.mkl.CCAFusion,
+    kq.QuiltClassifier,
+    kq.LateFusionRegressor,
+}
+
+
+def with_inputs(name, candidates, kinds):
+    """Parametrise by estimators and kinds of input: all of them for some, two for the others."""
+    cases = []
+    for each in candidates:
+        kind_of = each if isinstance(each, type) else type(each)
+        few = [kind for kind in kinds if kind in ("array", "stack")]
+        for kind in kinds if kind_of in OF_EVERY_KIND else few:
+            label = each.__name__ if isinstance(each, type) else repr(each)
+            cases.append(pytest.param(each, kind, id=f"{label}-{kind}"))
+    return pytest.mark.parametrize((name, "kind"), cases)
 
 
 def targets(predictor, y):
@@ -121,8 +152,7 @@ def test_garbage_in_absent_cells_changes_no_bit(predictor, kind, samples):
         np.testing.assert_array_equal(clean_model.dual_coef_, dirty_model.dual_coef_)
 
 
-@every_predictor
-@pytest.mark.parametrize("kind", INPUTS)
+@with_inputs("predictor", instances(PREDICTORS), INPUTS)
 def test_clone_and_pickle(predictor, kind, samples):
     X, y = samples
     data, parameters = as_input(kind, X)
@@ -187,8 +217,7 @@ def test_all_inputs_give_the_same_scores(predictor, samples):
         np.testing.assert_allclose(scores[kind], expected, atol=1e-8)
 
 
-@every_predictor
-@pytest.mark.parametrize("kind", [*INPUTS, "multi_index"])
+@with_inputs("predictor", instances(PREDICTORS), [*INPUTS, "multi_index"])
 def test_cross_validation(predictor, kind, samples):
     X, y = samples
     y = targets(predictor, y)
@@ -245,8 +274,7 @@ def with_penalty(classifier, C):
     return {classifier._penalty: C if classifier._penalty == "C" else 1 / C}
 
 
-@every_classifier
-@pytest.mark.parametrize("kind", [*INPUTS, "multi_index"])
+@with_inputs("classifier", CLASSIFIERS, [*INPUTS, "multi_index"])
 def test_fit_and_predict(classifier, kind, samples):
     X, y = samples
     data, parameters = as_input(kind, X)
@@ -261,19 +289,18 @@ def test_fit_and_predict(classifier, kind, samples):
     assert set(model.classes_) == {"x", "y", "z"}
 
 
-@every_classifier
-@pytest.mark.parametrize("kind", INPUTS)
+@with_inputs("classifier", CLASSIFIERS, INPUTS)
 def test_grid_search(classifier, kind, samples):
     X, y = samples
     data, parameters = as_input(kind, X)
     grid = {classifier._penalty: [0.1, 10.0]}
-    search = GridSearchCV(classifier(**parameters), grid, cv=3, n_jobs=2).fit(data, y)
+    n_jobs = 2 if classifier is kq.SimpleMKLClassifier else None
+    search = GridSearchCV(classifier(**parameters), grid, cv=3, n_jobs=n_jobs).fit(data, y)
     assert search.best_params_[classifier._penalty] in (0.1, 10.0)
     assert search.predict(data).shape == y.shape
 
 
-@every_classifier
-@pytest.mark.parametrize("kind", CONTAINERS)
+@with_inputs("classifier", CLASSIFIERS, CONTAINERS)
 def test_meta_estimators(classifier, kind, samples):
     # three classes of one kind of input, two of the others
     X, y = samples

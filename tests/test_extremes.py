@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 
 import kernelquilt as kq
@@ -308,3 +309,41 @@ def test_tiny_kernels_in_survival():
     y = np.arange(40) % 3 > 0, rng.exponential(size=40)
     model = kq.QuiltSurvival(kernels="linear", experts=None).fit(kq.MultiView(views), y)
     assert np.isfinite(model.predict(kq.MultiView(views))).all()
+
+
+def kernels_of_very_different_scale(seed, scales):
+    """Return linear kernels of three views with holes, each with a scale of its own."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(40) % 2
+    blocks = {}
+    for name, n_columns in zip("abc", (2, 3, 4), strict=True):
+        blocks[name] = rng.standard_normal((40, n_columns)) + 0.5 * y[:, None]
+        blocks[name][rng.random(40) < 0.25] = np.nan
+    stack = kq.ViewKernels("linear").fit_transform(kq.MultiView(blocks))
+    return kq.KernelStack(np.array(scales)[:, None, None] * stack.gram(), stack.observed), y
+
+
+@pytest.mark.parametrize("exponents", [(2.0, 4.0), (1.0, 2.0)])
+@pytest.mark.parametrize("scales", [(1e8, 1e8, 1e-8), (1e-8, 1.0, 1e8)])
+def test_matrix_norms_of_kernels_of_very_different_scale(scales, exponents):
+    stack, y = kernels_of_very_different_scale(0, scales)
+    r, p = exponents
+    model = kq.mkl.MatrixNormMKLClassifier(1e4, r=r, p=p).fit(stack, y)
+    assert model.converged_
+    assert model.n_solves_ < 60
+    objectives = [step.objective for step in model.history_[0]]
+    assert model.objective_ <= 1.001 * min(objectives)
+
+
+def test_curvature_that_is_rounding_ends_with_a_warning(monkeypatch):
+    def unsolved(*arguments):
+        raise np.linalg.LinAlgError("no solution of the quadratic programme was found")
+
+    # as of kernels of scales 1e8 and 1e-8 with a penalty of 1e4
+    monkeypatch.setattr("kernelquilt.core.weights.sets.solve_qp", unsolved)
+    blocks, observed, y = views()
+    data = kq.MultiView(blocks, observed=observed)
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 SVM solves"):
+        model = kq.LpMKLClassifier(p=1.2, tol=1e-6).fit(data, y)
+    assert 0.0 < model.duality_gap_ < model.objective_
+    assert model.score(data, y) > 0.6

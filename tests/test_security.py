@@ -149,19 +149,27 @@ def test_reports_stay_in_their_directory(tmp_path):
     assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {output}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCES[0].parent)))
-def test_sources_call_nothing_that_executes_data(path):
+def dangers(path):
+    """Yield the calls and imports of a file that may execute data."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             of = getattr(getattr(node.func, "value", None), "id", "")
-            assert name not in DANGEROUS or (name, of) == ("compile", "re"), name
+            if name in DANGEROUS and (name, of) != ("compile", "re"):
+                yield name
             for keyword in node.keywords:
                 given = getattr(keyword.value, "value", None)
-                assert (keyword.arg, given) not in {("allow_pickle", True), ("shell", True)}
+                if (keyword.arg, given) in {("allow_pickle", True), ("shell", True)}:
+                    yield keyword.arg
         elif isinstance(node, ast.Import | ast.ImportFrom):
             modules = {getattr(node, "module", None), *(alias.name for alias in node.names)}
-            assert not modules & DANGEROUS
+            yield from modules & DANGEROUS
+
+
+def test_sources_call_nothing_that_executes_data(tmp_path):
+    assert {path.name: found for path in SOURCES if (found := list(dangers(path)))} == {}
+    (tmp_path / "bad.py").write_text("import pickle\neval('1')\nf(shell=True)\nre.compile('x')\n")
+    assert sorted(dangers(tmp_path / "bad.py")) == ["eval", "pickle", "shell"]
 
 
 def test_statements_of_sql_are_made_of_constants():

@@ -186,9 +186,13 @@ def test_estimates_are_about_what_is_taken(estimator, monkeypatch):
             f"kernelquilt.{module}.check_memory",
             lambda n, m, n_bytes, **_: estimates.append(n_bytes),
         )
-    estimator(**parameters).fit(X, y)  # compiles and imports
-    # what threads of earlier tests take meanwhile is counted too, but not every time
-    taken = min(peak(lambda: estimator(**parameters).fit(X, y)) for _ in range(3))
+    estimator(**parameters).fit(X[:40], y[:40])  # compiles and imports
+    taken = np.inf
+    for _ in range(3):
+        # what threads of earlier tests take meanwhile is counted too, but not every time
+        taken = min(taken, peak(lambda: estimator(**parameters).fit(X, y)))
+        if taken < 1.25 * max(estimates):
+            break
     assert 0.3 * max(estimates) < taken < 1.25 * max(estimates)
 
 

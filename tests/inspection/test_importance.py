@@ -182,7 +182,7 @@ class TestNextView:
 
     def test_gains_by_refits_are_less_than_those_of_training_samples(self):
         X, y = make_samples(80, share=0.3)
-        model = kq.QuiltClassifier(random_state=0).fit(X, y)
+        model = kq.QuiltClassifier(experts=None, random_state=0).fit(X, y)
         new = X[:1].with_observed([[False, False, True]])
         honest, flattered = (next_view(model, new, X, y, cv=cv).gains[0, 0] for cv in (5, None))
         assert honest > 0

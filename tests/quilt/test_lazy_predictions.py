@@ -29,6 +29,8 @@ def test_predictions_in_chunks_are_those_in_memory(fitted, method):
     arrays = {name: X.given(name) for name in X.names}
     expected = getattr(model, method)(X)
     found = getattr(model, method)(kq.MultiView.stream(arrays))
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == expected.dtype
     _assert_same(found, expected)
 
 

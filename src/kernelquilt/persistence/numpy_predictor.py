@@ -228,6 +228,8 @@ class _Rows:
     ----------
     given : list of ndarrays
         Views as they were given.
+    present : ndarray of bool of shape (n_rows, V)
+        Which of the views samples have.
     observed : ndarray of bool of shape (n_rows, K)
         Which of the kernels of the plan samples have.
     """
@@ -238,7 +240,8 @@ class _Rows:
         self.blocks = [block[rows] for block in samples["blocks"]]
         self.diag = None if samples["diag"] is None else samples["diag"][:, rows]
         sources = [kernel["source"] for kernel in self.kernels]
-        self.observed = samples["observed"][rows][:, sources]
+        self.present = samples["observed"][rows]
+        self.observed = self.present[:, sources]
 
     def __len__(self) -> int:
         return len(self.observed)
@@ -591,6 +594,42 @@ def _adaptive(head: dict[str, Any], rows: _Rows) -> NDArray[Any]:
     return np.column_stack(found)
 
 
+def _gated(head: dict[str, Any], rows: _Rows) -> NDArray[Any]:
+    """Weigh what each kernel says by gates that depend on the sample."""
+    c, n_inputs = len(head["bias"]), head["gate_weights"].shape[2] - 1
+    in_kernels = head["inputs"]["columns"] is None
+    products = np.zeros((len(head["terms"]), len(rows), c + n_inputs * in_kernels))
+    for k, having, scores in rows.terms(head["terms"]):
+        products[k, having] = scores
+    inputs = _gate_inputs(head["inputs"], rows, products[:, :, c:].sum(axis=0))
+    total = np.tile(head["bias"], (len(rows), 1))
+    for j, weights in enumerate(head["gate_weights"]):
+        opened = np.where(rows.observed, inputs @ weights[:, :-1].T + weights[:, -1], -np.inf)
+        if head["gating"] == "sigmoid":
+            gates = np.exp(-np.logaddexp(0.0, -opened))
+        else:
+            top = opened.max(axis=1, keepdims=True)
+            gates = np.exp(opened - np.where(np.isfinite(top), top, 0.0))
+            gates /= np.maximum(gates.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        total[:, j] += np.sum(gates * products[:, :, j].T, axis=1)
+    return total
+
+
+def _gate_inputs(plan: dict[str, Any], rows: _Rows, projected: NDArray[Any]) -> NDArray[Any]:
+    """Return standardised columns of views, or components of kernels, (n_rows, d)."""
+    if plan["columns"] is None:
+        counts = rows.observed[:, plan["used"]].sum(axis=1, keepdims=True)
+        found = projected / np.sqrt(np.maximum(counts, 1.0)) + plan["offset"]
+        return np.where(counts > 0, found, 0.0)
+    blocks = []
+    for view in plan["columns"]:
+        present = rows.present[:, view["view"]]
+        block = np.zeros((len(rows), len(view["mean"])))
+        block[present] = (rows.blocks[view["view"]][present] - view["mean"]) / view["scale"]
+        blocks.append(block)
+    return np.hstack(blocks)
+
+
 def _quilt(head: dict[str, Any], rows: _Rows) -> NDArray[Any]:
     """Return log-probabilities, predictions or risks of a quilt and its experts on columns."""
     early, late = _quilt_scores(head, rows)
@@ -737,6 +776,7 @@ _HEADS: dict[str, Callable[[dict[str, Any], _Rows], NDArray[Any]]] = {
     "sum": _sum,
     "mean": _mean,
     "adaptive": _adaptive,
+    "gated": _gated,
     "quilt": _quilt,
 }
 

@@ -47,8 +47,7 @@ def _prepared(X, weight):
     return prepare_samples(estimator, data, weight), estimator.preparation_
 
 
-@pytest.mark.parametrize("rows", [1, 7, 80])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("rows", "weighted"), [(1, True), (7, False), (7, True), (80, False)])
 def test_preparation_in_chunks_is_that_in_memory(rows, weighted):
     views, n = _frames(), 80
     weight = np.random.default_rng(1).integers(0, 3, n).astype(float) if weighted else np.ones(n)

@@ -58,9 +58,12 @@ class TestFormats:
         a, b, y = make_data()
         path = tmp_path / "data.npz"
         np.savez(path, view_0=a, view_1=b, view_names=["a", "b"], y=y)
-        check(read_data(path))
+        named = read_data(path)
+        check(named)
         np.savez(path, view_0=a, view_1=b, y=y)
-        check(read_data(path), ("view_0", "view_1"))
+        unnamed = read_data(path)
+        check(unnamed, ("view_0", "view_1"))
+        assert named.y.tolist() == unnamed.y.tolist() == y.tolist()
 
     def test_npz_of_features(self, tmp_path):
         a, b, y = make_data()
@@ -119,7 +122,9 @@ class TestTables:
 
     def test_label_y_is_found(self, tmp_path):
         path = self.write(tmp_path, make_frame().rename(columns={"kind": "y"}))
-        check(read_data(path, views=BY_PREFIX))
+        data = read_data(path, views=BY_PREFIX)
+        check(data)
+        assert data.y.tolist() == make_frame()["kind"].tolist()
 
     def test_numbers_that_no_integer_holds_stay_classes_of_their_own(self, tmp_path):
         codes = np.arange(40) % 3

@@ -54,16 +54,17 @@ def descend(svm: SVMAtWeights, weight_set: MatrixNormSet, options: Options) -> S
             break
         level = min(level, FLOOR_SHARE * residual)
         floor = np.minimum(level * equal, u)
-        found = None
-        if len(certificate.history) > 1:
-            found = line_search(svm, weight_set, options, u, point, floor, step)
-            if found is None and svm.work.n_solves >= max_iter:
-                break
+        first = len(certificate.history) == 1
+        found = None if first else line_search(svm, weight_set, options, u, point, floor, step)
+        if found is None and svm.work.n_solves < max_iter:
+            ahead = svm.solve(weight_set.update(point.squared_norms), point, tol)
+            if ahead.primal <= (1.0 + tol) * point.primal:
+                found = weight_set.coordinates(ahead.weights), ahead, step
+            elif first:  # kernels of such scales that their norms are rounding
+                found = line_search(svm, weight_set, options, u, point, floor, step)
         if found is None:
-            point = svm.solve(weight_set.update(point.squared_norms), point, tol)
-            u = weight_set.coordinates(point.weights)
-        else:
-            u, point, step = found
+            break
+        u, point, step = found
     sparse = min(weight_set.r, weight_set.p) == 1.0
     if sparse and residual <= tol and svm.work.n_solves < max_iter:
         point = _without_negligible(svm, weight_set, point, tol)
