@@ -6,6 +6,7 @@ import pytest
 from kernelquilt.core.svm import factor_dual
 from kernelquilt.core.svm.box import signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
+from kernelquilt.core.svm.factor_reading import FactorReader
 from kernelquilt.core.svm.factor_svm import FactorSVM
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
@@ -72,9 +73,8 @@ def test_stages_for_many_samples_on_few(seed, dtype, by_stages):
     factors, observed, y, t, U, weights = problem_of(seed)
     X = np.hstack([np.sqrt(d) * F for d, F in zip(weights, factors, strict=True)])
     expected = conic_svm(X, y, t, U)
-    state = FactorDual(
-        as_factors(factors, observed, dtype), weights, y * t, *signed_bounds(y, U), np.zeros(len(y))
-    )
+    reader = FactorReader(as_factors(factors, observed, dtype))
+    state = FactorDual(reader, weights, y * t, *signed_bounds(y, U), np.zeros(len(y)))
     state.solve(1e-4)
     assert state.relative_gap <= 1e-4
     np.testing.assert_allclose(state.dual, expected, rtol=2e-4, atol=1e-9)
@@ -129,9 +129,8 @@ def test_stages_of_regression_for_many_samples_on_few(seed, dtype, by_stages):
     factors, observed, y, C, tube, weights = regression_of(seed)
     expected = conic_regression(factors, y, C, tube, weights)
     tol = 1e-4 if dtype == np.float64 else 1e-3
-    state = FactorDual(
-        as_factors(factors, observed, dtype), weights, y, -C, C.copy(), np.zeros(len(y)), tube
-    )
+    reader = FactorReader(as_factors(factors, observed, dtype))
+    state = FactorDual(reader, weights, y, -C, C.copy(), np.zeros(len(y)), tube)
     state.solve(tol)
     assert state.relative_gap <= tol
     np.testing.assert_allclose(state.dual, expected, rtol=2 * tol, atol=1e-9 * C @ np.abs(y))
