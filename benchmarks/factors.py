@@ -133,7 +133,9 @@ def mkl():
     print(f"slope in n: {slope:.2f}")
     Z = factors.training_factors()
     weights = np.full(VIEWS, 1 / VIEWS)
-    state = FactorDual(FactorReader(Z), weights, y, *signed_bounds(y, np.ones(len(y))), np.zeros(len(y)))
+    state = FactorDual(
+        FactorReader(Z), weights, y, *signed_bounds(y, np.ones(len(y))), np.zeros(len(y))
+    )
     state.solve(1e-3)
     X = np.asarray(Z.Z * np.sqrt(Z.spread(weights)), dtype=np.float64)
     theirs = linear_svc(X, y, 1.0, state.dual + state.gap)

@@ -52,7 +52,7 @@ def soft(x, threshold):  # type: ignore[no-untyped-def]
 
 @compiled
 def epoch(  # type: ignore[no-untyped-def]
-    Z, starts, kernels, weights, observed, diag, s, lower, upper, tube, rows, active, b, u,
+    Z, observed, diag, s, lower, upper, tube, b, starts, kernels, weights, rows, active, u,
     bias, pull, firm, sums,
 ):  # fmt: skip
     """Visit the samples `rows` that are active, each to its best dual with the others held.

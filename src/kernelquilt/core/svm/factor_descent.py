@@ -1,16 +1,39 @@
 """Coordinate descent on the SVM dual on factors, pass by pass."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelquilt._typing import Floats, Indices
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.svm.box import tube_cost
 from kernelquilt.core.svm.factor_reading import FactorReader
 
 STAGE = 3  # passes in which descent has to halve the gap to be worth going on with
 HELD_BYTES = 2**24  # of samples that are copied, to be visited without another pass
 SEED = 20
+
+
+class _Samples(NamedTuple):
+    """What coordinate descent needs of samples: their rows, and arrays of shape (n,)."""
+
+    Z: Numbers
+    observed: Bools
+    diag: Floats
+    s: Floats
+    lower: Floats
+    upper: Floats
+    tube: Floats
+    b: Floats
+
+    @property
+    def linear(self) -> float:
+        """``s'b - tube'|b|``."""
+        return float(self.s @ self.b) - tube_cost(self.b, self.tube)
+
+    def at(self, rows: Indices, Z: Numbers) -> "_Samples":
+        """Return copies for some samples, whose rows are Z."""
+        arrays: list[Any] = [each[rows] for each in self[1:]]
+        return _Samples(Z, *arrays)
 
 
 def descend(
@@ -53,32 +76,26 @@ def descend(
 
     factors = reader.factors
     n, pull, used = len(b), float(diag.mean()), weights > 0
-    kernels = np.flatnonzero(used)
+    kernels, rng = np.flatnonzero(used), np.random.default_rng(SEED)
     u = (factors.spread(weights) * v).astype(factors.Z.dtype)
-    Z, own = factors.Z, b
-    samples = [np.ascontiguousarray(factors.observed), diag, *problem]
+    whole = _Samples(factors.Z, np.ascontiguousarray(factors.observed), diag, *problem, b)
+    part, value_of_others = whole, 0.0
     active = np.ones(n, dtype=np.bool_)
-    held: Indices | None = None
     sums = np.array([b.sum(), 0.0, 0.0])
     firm = last_gap = np.inf
-    value_of_others, rng = 0.0, np.random.default_rng(SEED)
     visits, next_look = 0, STAGE * n
 
     def visit(rows: Indices) -> None:
-        epoch(
-            Z, factors.starts, kernels, weights, *samples, rows, active, own, u, bias, pull, firm, sums
-        )  # fmt: skip
+        epoch(*part, factors.starts, kernels, weights, rows, active, u, bias, pull, firm, sums)
 
     while True:
         n_active = int(np.count_nonzero(active))
-        if held is None and n_active * Z.itemsize * Z.shape[1] <= HELD_BYTES:
+        if part is whole and n_active * u.nbytes <= HELD_BYTES:
             held = np.flatnonzero(active)
-            value_of_others = _linear(samples, own) 
-            Z, own, active = reader.features(held), b[held], active[held]
-            samples = [each[held] for each in samples]
-            value_of_others -= _linear(samples, own)
+            part, active = whole.at(held, reader.features(held)), active[held]
+            value_of_others = whole.linear - part.linear
         visits += n_active
-        if held is None:
+        if part is whole:
             reader.visit(visit, active.copy(), used)
         else:
             visit(rng.permutation(np.flatnonzero(active)))
@@ -86,19 +103,13 @@ def descend(
         sums[1:] = 0.0
         bias += pull * total
         norms = factors.squared_norms(u.astype(np.float64))[used] / weights[used]
-        value = value_of_others + _linear(samples, own) - 0.5 * float(norms.sum())
-        close, look = gap <= goal * (value + gap), visits >= next_look
-        slow = look and gap > 0.5 * last_gap
+        value = value_of_others + part.linear - 0.5 * float(norms.sum())
+        close = gap <= goal * (value + gap)
+        slow = not close and visits >= next_look and gap > 0.5 * last_gap
         if close or slow:
             break
-        if look:
+        if visits >= next_look:
             last_gap, next_look = gap, visits + STAGE * n
-    if held is not None:
-        b[held] = own
-    return slow and not close
-
-
-def _linear(samples: list[Any], b: Floats) -> float:
-    """Return ``s'b - tube'|b|``."""
-    _, _, s, _, _, tube = samples
-    return float(s @ b) - tube_cost(b, tube)
+    if part is not whole:
+        b[held] = part.b
+    return slow

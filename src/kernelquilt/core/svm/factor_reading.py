@@ -41,11 +41,6 @@ class Reading:
     rows: Bools
     kernels: Bools
 
-    @property
-    def size(self) -> float:
-        """Entries that are read, in units of all of them."""
-        return float(self.rows.mean() * self.factors.spread(self.kernels).mean())
-
 
 class FactorReader:
     """Reads factors for one solver, and counts its passes.
@@ -123,19 +118,27 @@ class FactorReader:
 
 
 def read_together(readings: list[Reading], number: int) -> list[float]:
-    """Make a pass, in an order of its number, over all factors; return the passes of each."""
+    """Make one pass over each of the factors, in the order of a number; return who read how much.
+
+    That is the passes of each reading, which add up to those that were made.
+    """
     passes = np.zeros(len(readings))
     for factors in {id(each.factors): each.factors for each in readings}.values():
         own = [k for k, each in enumerate(readings) if each.factors is factors]
         group = [readings[k] for k in own]
         rows = np.any([each.rows for each in group], axis=0)
         kernels = np.any([each.kernels for each in group], axis=0)
-        sizes = np.array([each.size for each in group])
-        passes[own] = sizes * (Reading(factors, print, rows, kernels).size / max(sizes.sum(), TINY))
+        alone = np.array([_entries(factors, each.rows, each.kernels) for each in group])
+        passes[own] = alone * (_entries(factors, rows, kernels) / max(float(alone.sum()), TINY))
         order = np.random.default_rng([SEED, number]).permutation(len(rows))
         order = order[rows[order]]
-        n_at_a_time = max(1, BYTES_AT_A_TIME // factors.Z[0].nbytes)
-        for first in range(0, len(order), n_at_a_time):
+        at_a_time = max(1, BYTES_AT_A_TIME // max(factors.Z.itemsize * factors.Z.shape[1], 1))
+        for first in range(0, len(order), at_a_time):
             for each in group:
-                each.visit(order[first : first + n_at_a_time])
+                each.visit(order[first : first + at_a_time])
     return [float(each) for each in passes]
+
+
+def _entries(factors: Factors, rows: Bools, kernels: Bools) -> float:
+    """Return the entries in some rows and kernels, in units of all of them."""
+    return float(rows.mean() * factors.spread(kernels).mean())

@@ -89,7 +89,11 @@ class FactorSVM:
         s, lower, upper = self.s[row], self.lower[row], self.upper[row]
         Z = self.factors.Z
         if start is None:
-            b, v, products = np.zeros(len(s)), np.zeros(Z.shape[1]), np.zeros((len(self.factors), len(Z)))
+            b, v, products = (
+                np.zeros(len(s)),
+                np.zeros(Z.shape[1]),
+                np.zeros((len(self.factors), len(Z))),
+            )
         elif isinstance(start, SVMPoint):
             assert isinstance(start, FactorPoint)
             b, v, products = start.b[row].copy(), start.v[row], start.products[row]

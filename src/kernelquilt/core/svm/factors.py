@@ -35,7 +35,7 @@ class Factors:
         """Return the kernels themselves, (M, n, n), for methods that cannot do without."""
         return np.array([Z @ Z.T for Z in self.blocks])
 
-    def spread(self, of_kernels: Floats) -> Floats:
+    def spread(self, of_kernels: Floats | Bools) -> Any:
         """Repeat the values of the kernels (M,) for each of their columns, (D,)."""
         return np.repeat(of_kernels, np.diff(self.starts))
 
@@ -52,9 +52,7 @@ class Factors:
     @cached_property
     def diag(self) -> Floats:
         """The diagonals of the kernels, shape (M, n)."""
-        return np.array(
-            [np.einsum("ij,ij->i", Z, Z) for Z in self._split(self.Z)], dtype=np.float64
-        )
+        return np.array([np.einsum("ij,ij->i", Z, Z) for Z in self.blocks], dtype=np.float64)
 
     def squared_norms(self, v: Floats) -> Floats:
         """Return ``|v_p|^2`` for every kernel, shape (M,), of a vector (D,)."""
@@ -63,8 +61,4 @@ class Factors:
     @property
     def blocks(self) -> list[Any]:
         """The factors of the kernels, (n, r_p) each, not copied."""
-        return self._split(self.Z)
-
-    def _split(self, columns: Any) -> list[Any]:
-        """Return the parts of the kernels of an array whose last axis are the columns."""
-        return np.split(columns, self.starts[1:-1], axis=-1)
+        return np.split(self.Z, self.starts[1:-1], axis=1)
