@@ -23,6 +23,7 @@ import kernelquilt as kq
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.svm.dual import best_bias, signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
+from kernelquilt.core.svm.factor_reading import FactorReader
 
 VIEWS, RANK, HIDDEN, COLUMNS = 5, 200, 6, 20
 
@@ -100,13 +101,13 @@ def svm():
 
         def solve(bounds=bounds):
             held.__dict__.pop("diag", None)
-            state = FactorDual(held, weights, y, *bounds, np.zeros(len(y)))
+            state = FactorDual(FactorReader(held), weights, y, *bounds, np.zeros(len(y)))
             state.solve(1e-3)
             return state
 
         state, seconds = cpu(solve)
         print(f"C = {C:g}: {seconds:.2f} s, gap {state.relative_gap:.1e}, "
-              f"{state.n_passes:.0f} passes, {state.n_steps} Newton steps")  # fmt: skip
+              f"{state.reader.n_passes:.0f} passes, {state.n_steps} Newton steps")  # fmt: skip
         theirs = linear_svc(X, y, C, state.dual + state.gap)
         print(f"  LinearSVC / ours = {theirs / seconds:.2f}")
 
@@ -132,7 +133,9 @@ def mkl():
     print(f"slope in n: {slope:.2f}")
     Z = factors.training_factors()
     weights = np.full(VIEWS, 1 / VIEWS)
-    state = FactorDual(Z, weights, y, *signed_bounds(y, np.ones(len(y))), np.zeros(len(y)))
+    state = FactorDual(
+        FactorReader(Z), weights, y, *signed_bounds(y, np.ones(len(y))), np.zeros(len(y))
+    )
     state.solve(1e-3)
     X = np.asarray(Z.Z * np.sqrt(Z.spread(weights)), dtype=np.float64)
     theirs = linear_svc(X, y, 1.0, state.dual + state.gap)
@@ -148,6 +151,9 @@ def path():
     passes = [sum(model.n_passes_ for model in each) for each in (models, alone)]
     print(f"path of 9: {passes[0]:.0f} passes, {along:.1f} s; alone {passes[1]:.0f}, {apart:.1f} "
           f"s; ratios {passes[1] / passes[0]:.1f} and {apart / along:.1f}")  # fmt: skip
+    print("alone, by C:", " ".join(f"{model.n_passes_:.0f}" for model in alone))
+    equal = all((a.dual_coef_ == b.dual_coef_).all() for a, b in zip(models, alone, strict=True))
+    print("the path has the same bits:", equal)
 
 
 def sets():

@@ -5,14 +5,14 @@ attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +33,7 @@ from kernelquilt.mkl.fitting import (
     forget_others,
     hold_samples,
     moderate,
+    run_solvers,
     solve_cap,
     solver_options,
     store_coefficients,
@@ -123,6 +124,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
     n_landmarks: int | None = None
 
     _takes_factors: ClassVar[bool] = False
+    _shares_passes: ClassVar[bool] = True  # over factors, with others of a path
     _shares_subsets: ClassVar[bool] = True  # takes `ViewSubsets`
     input_: KernelInput
     _same_weights_for_all: ClassVar[bool] = True  # samples have the same kernel weights
@@ -196,6 +198,12 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
         """Solve the binary problems, each from its start, and return what gave the weights."""
+        return self._keep(data, run_solvers(self._solvers(data, starts), data.K, self.n_jobs))
+
+    def _solvers(
+        self, data: Prepared, starts: list[Start] | None = None
+    ) -> list[Callable[[], tuple[Solution, Solution]]]:
+        """Return what solves the binary problems, each from its start."""
         labels = data.labels
         signs = list(signs_of(labels, self.multi_class))
         if len(signs) > 1 and self.weights == "shared":
@@ -219,9 +227,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
             solver_options(self, start, number, len(problems))
             for number, start in enumerate(starts)
         ]
-        fits: list[tuple[Solution, Solution]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(self._learn)(*each) for each in zip(problems, options, strict=True)
-        )
+        return [partial(self._learn, *each) for each in zip(problems, options, strict=True)]
+
+    def _keep(self, data: Prepared, fits: list[tuple[Solution, Solution]]) -> list[Solution]:
+        """Store what the solvers of the binary problems found, and return what gave the weights."""
         learned = [weights for weights, _ in fits]
         self.input_ = data.input
         self._store([final for _, final in fits])

@@ -5,10 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 
 from kernelquilt._messages import print_progress, quoted, warn_user
 from kernelquilt._typing import Floats, Numbers
+from kernelquilt.core.in_step import in_step
 from kernelquilt.core.solution import TINY, Options, Solution, Start, Step, Work
+from kernelquilt.core.svm.factor_reading import read_together
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.solvers import diagonals
 from kernelquilt.data.labels import without_negligible
@@ -49,6 +52,22 @@ def store_coefficients(model: Any, K: Any) -> None:
         # functions of the kernels' own are not weighted
         weights = None if model.dual_coef_.ndim == 3 else np.atleast_2d(model.weights_)
         model.coef_ = coefficients(K, model.dual_coef_, weights)
+
+
+def run_solvers(solvers: Sequence[Callable[[], Any]], K: Any, n_jobs: int | None) -> list[Any]:
+    """Return the results of solvers on kernels, or factors, in so many threads.
+
+    On factors those of a thread run in step, so that they share the passes.
+    """
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
+    if not isinstance(K, Factors):
+        return list(parallel(delayed(solver)() for solver in solvers))
+    step = min(effective_n_jobs(n_jobs), len(solvers))
+    results: list[Any] = [None] * len(solvers)
+    parts = parallel(delayed(in_step)(solvers[k::step], read_together) for k in range(step))
+    for k, part in enumerate(parts):
+        results[k::step] = part
+    return results
 
 
 def solver_options(model: Any, start: Start, number: int = 0, n_problems: int = 1) -> Options:

@@ -8,6 +8,7 @@ to the tolerance of that certificate.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from sklearn.base import clone
 
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Solution, Start
+from kernelquilt.core.svm.factors import Factors
 from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.fitting import run_solvers
 from kernelquilt.mkl.regression.regressor import BaseMKLRegressor
 
 PathEstimator = BaseMKLClassifier | BaseMKLRegressor
@@ -92,16 +95,24 @@ def path_fits(
     grid: Sequence[Mapping[str, Any]],
     sample_weight: Any,
 ) -> Iterator[tuple[PathEstimator, float]]:
-    """Yield a fitted model and its seconds for each candidate, each started from the one before."""
+    """Yield a fitted model and its seconds for each candidate.
+
+    On kernels each starts from the one before; on factors all are fitted in step.
+    """
     _check_estimator(estimator)
     first = clone(estimator)
     first._validate_params()
     begun = time.perf_counter()
     with single_threaded_blas():
         data = first._prepare(X, y, sample_weight)
+    models = [clone(estimator).set_params(**candidate) for candidate in grid]
+    if isinstance(data.K, Factors) and estimator._shares_passes:
+        _fit_in_step(models, data)
+        seconds = (time.perf_counter() - begun) / len(models)
+        yield from ((model, seconds) for model in models)
+        return
     last: tuple[Mapping[str, Any], list[Solution]] | None = None
-    for candidate in grid:
-        model = clone(estimator).set_params(**candidate)
+    for candidate, model in zip(grid, models, strict=True):
         model._validate_params()
         model._take(data)
         starts = None if last is None else _starts(*last, candidate)
@@ -110,6 +121,18 @@ def path_fits(
         last = candidate, solutions
         yield model, time.perf_counter() - begun
         begun = time.perf_counter()
+
+
+def _fit_in_step(models: list[Any], data: Any) -> None:
+    """Fit models on factors, with passes that serve all of them."""
+    for model in models:
+        model._validate_params()
+        model._take(data)
+    solvers = [model._solvers(data) for model in models]
+    with single_threaded_blas():
+        fits = iter(run_solvers([*chain(*solvers)], data.K, getattr(models[0], "n_jobs", None)))
+        for model, own in zip(models, solvers, strict=True):
+            model._keep(data, [next(fits) for _ in own])
 
 
 def _check_estimator(estimator: Any) -> None:

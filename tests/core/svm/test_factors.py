@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from kernelquilt.core.svm import factor_dual
+from kernelquilt.core.in_step import in_step
+from kernelquilt.core.svm import factor_descent, factor_dual, factor_reading
 from kernelquilt.core.svm.dual import signed_bounds
 from kernelquilt.core.svm.factor_dual import FactorDual
+from kernelquilt.core.svm.factor_reading import FactorReader, read_together
 from kernelquilt.core.svm.factor_svm import FactorSVM
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
@@ -47,6 +49,55 @@ def by_stages(monkeypatch):
     monkeypatch.setattr(factor_dual, "SMALL", 4)
 
 
+@pytest.fixture
+def in_small_pieces(monkeypatch):
+    """Make passes take a few rows at a time, and descent go on with passes for longer."""
+    monkeypatch.setattr(factor_reading, "BYTES_AT_A_TIME", 2**7)
+    monkeypatch.setattr(factor_descent, "HELD_BYTES", 2**9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_read_of_factors(dtype, in_small_pieces):
+    factors, observed, *_ = problem_of(3)
+    held = as_factors(factors, observed, dtype)
+    n, D = held.Z.shape
+    rng = np.random.default_rng(0)
+    b, v, rows = rng.standard_normal(n), rng.standard_normal(D), rng.permutation(n)[:5]
+    b[: n // 3] = 0.0
+    reader = FactorReader(held)
+    found = [reader.combine(b), reader.scores(v), reader.products(v), reader.features(rows)]
+    blocks = np.split(v, held.starts[1:-1])
+    parts = [F @ part for F, part in zip(held.blocks, blocks, strict=True)]
+    expected = [held.Z.T @ b, held.Z @ v, parts, held.Z[rows]]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5 if dtype == np.float32 else 1e-12)
+    assert reader.n_passes == pytest.approx(np.mean(b != 0) + 2 + 5 / n)
+
+
+def test_passes_of_several_are_shared_out(in_small_pieces):
+    factors, observed, *_ = problem_of(3)
+    held, copy = (as_factors(factors, observed) for _ in range(2))
+    n = len(held.Z)
+    readers = []
+
+    def reading(factors, rows):
+        def solve():
+            readers.append(FactorReader(factors))
+            return readers[-1].features(rows)
+
+        return solve
+
+    half = np.arange(n // 2)
+    parts = [(held, half), (held, half[:3]), (held, half + n // 2), (copy, half)]
+    found = in_step([reading(*part) for part in parts], read_together)
+    for rows, (_, expected) in zip(found, parts, strict=True):
+        np.testing.assert_array_equal(rows, held.Z[expected])
+    passes = np.array([reader.n_passes for reader in readers])
+    assert passes[:3].sum() == pytest.approx(2 * len(half) / n)
+    np.testing.assert_allclose(passes[:3] / passes[0], [1.0, 3 / len(half), 1.0])
+    assert passes[3] == pytest.approx(len(half) / n)
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_gap_and_value_are_those_of_grams(seed):
     factors, observed, y, t, U, weights = problem_of(seed)
@@ -68,13 +119,12 @@ def test_gap_and_value_are_those_of_grams(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_stages_for_many_samples_on_few(seed, dtype, by_stages):
+def test_stages_for_many_samples_on_few(seed, dtype, by_stages, in_small_pieces):
     factors, observed, y, t, U, weights = problem_of(seed)
     X = np.hstack([np.sqrt(d) * F for d, F in zip(weights, factors, strict=True)])
     expected = conic_svm(X, y, t, U)
-    state = FactorDual(
-        as_factors(factors, observed, dtype), weights, y * t, *signed_bounds(y, U), np.zeros(len(y))
-    )
+    reader = FactorReader(as_factors(factors, observed, dtype))
+    state = FactorDual(reader, weights, y * t, *signed_bounds(y, U), np.zeros(len(y)))
     state.solve(1e-4)
     assert state.relative_gap <= 1e-4
     np.testing.assert_allclose(state.dual, expected, rtol=2e-4, atol=1e-9)
@@ -125,13 +175,12 @@ def test_regression_has_gap_and_value_of_grams(seed):
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_stages_of_regression_for_many_samples_on_few(seed, dtype, by_stages):
+def test_stages_of_regression_for_many_samples_on_few(seed, dtype, by_stages, in_small_pieces):
     factors, observed, y, C, tube, weights = regression_of(seed)
     expected = conic_regression(factors, y, C, tube, weights)
     tol = 1e-4 if dtype == np.float64 else 1e-3
-    state = FactorDual(
-        as_factors(factors, observed, dtype), weights, y, -C, C.copy(), np.zeros(len(y)), tube
-    )
+    reader = FactorReader(as_factors(factors, observed, dtype))
+    state = FactorDual(reader, weights, y, -C, C.copy(), np.zeros(len(y)), tube)
     state.solve(tol)
     assert state.relative_gap <= tol
     np.testing.assert_allclose(state.dual, expected, rtol=2 * tol, atol=1e-9 * C @ np.abs(y))

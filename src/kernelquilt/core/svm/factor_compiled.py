@@ -1,4 +1,4 @@
-"""The compiled loops of the SVM on factors: coordinate descent, and the duals at given scores.
+"""The compiled loops of the SVM on factors: what is done on rows, and the duals at given scores.
 
 Like :mod:`kernelquilt.core.compiled`, imported by the functions that need it.
 """
@@ -7,7 +7,6 @@ import numpy as np
 
 from kernelquilt.core.compiled import compiled
 
-STAGE = 3  # passes in which descent has to halve the gap to be worth going on with
 MAX_ROOT_STEPS = 200
 
 
@@ -28,15 +27,21 @@ def add_multiple(u, row, step):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def shuffle(order, count, state):  # type: ignore[no-untyped-def]
-    """Permute the first entries of `order` in place, and return the next state of the dice."""
-    for i in range(count - 1, 0, -1):
-        state ^= state << np.uint64(13)
-        state ^= state >> np.uint64(7)
-        state ^= state << np.uint64(17)
-        j = np.int64(state % np.uint64(i + 1))
-        order[i], order[j] = order[j], order[i]
-    return state
+def add_rows(Z, rows, b, v):  # type: ignore[no-untyped-def]
+    """Add ``b[i] Z[i]`` over the rows to `v`, which may be more precise than Z."""
+    for i in rows:
+        if b[i] != 0.0:
+            add_multiple(v, Z[i], b[i])
+
+
+@compiled
+def multiply_rows(Z, rows, v, starts, products):  # type: ignore[no-untyped-def]
+    """Write the inner products of the rows with `v`, between any two starts, to `products`."""
+    zero = v[0] * 0
+    for i in rows:
+        for p in range(products.shape[0]):
+            part = slice(starts[p], starts[p + 1])
+            products[p, i] = inner_product(Z[i, part], v[part], zero)
 
 
 @compiled
@@ -47,23 +52,21 @@ def soft(x, threshold):  # type: ignore[no-untyped-def]
 
 @compiled
 def epoch(  # type: ignore[no-untyped-def]
-    Z, observed, starts, kernels, weights, diag, problem, order, count, b, u, terms, firm
-):
-    """Visit the first `count` samples of `order`, each to its best dual with the others held.
+    Z, observed, diag, s, lower, upper, tube, b, starts, kernels, weights, rows, active, u,
+    bias, pull, firm, sums,
+):  # fmt: skip
+    """Visit the samples `rows` that are active, each to its best dual with the others held.
 
-    `problem` is linear term, bounds and tube, `terms` are bias, pull and the sum of the duals.
-    Returns how many samples are left at the front of `order`, the largest slope met, the gap that
-    the samples had when they were visited, and the sum of the duals.
+    Samples that are held at a bound or a kink by slopes of more than `firm` become inactive. `sums`
+    are the sum of the duals, the largest slope met, and the gap that the samples had when they were
+    visited.
     """
-    s, lower, upper, tube = problem
-    bias, pull, total = terms
-    left = 0
-    largest = 0.0
-    gap = 0.0
+    total, largest, gap = sums
     zero = u[0] * 0
     cell = u[:1].copy()
-    for position in range(count):
-        i = order[position]
+    for i in rows:
+        if not active[i]:
+            continue
         row = Z[i]
         score = 0.0
         for a in range(kernels.shape[0]):
@@ -76,9 +79,8 @@ def epoch(  # type: ignore[no-untyped-def]
         rise = above if b[i] >= 0.0 else below
         fall = above if b[i] > 0.0 else below
         if (b[i] >= upper[i] or rise < -firm) and (b[i] <= lower[i] or fall > firm):
+            active[i] = False
             continue
-        order[left], order[position] = i, order[left]
-        left += 1
         gap += upper[i] * max(above, 0.0) + lower[i] * min(below, 0.0)
         gap -= b[i] * (above if b[i] > 0.0 else below)
         new = soft(b[i] + off / (diag[i] + pull), tube[i] / (diag[i] + pull))
@@ -95,59 +97,7 @@ def epoch(  # type: ignore[no-untyped-def]
                 part = slice(starts[p], starts[p + 1])
                 cell[0] = step * weights[p]
                 add_multiple(u[part], row[part], cell[0])
-    return left, largest, gap, total
-
-
-@compiled
-def descend(  # type: ignore[no-untyped-def]
-    Z, observed, starts, kernels, weights, diag, problem, b, u, bias, pull, goal
-):
-    """Run coordinate descent until its relative gap seems to be `goal`, or it gets too slow.
-
-    Maximises ``s'b - tube'|b| - b'Kb / 2`` over the box with ``sum(b) = 0``, in place, where K is
-    the sum of ``weights[p] Z_p Z_p'`` over `kernels`, and ``u[k] = weights[p] (Z'b)[k]``. The sum
-    is brought to zero by the method of multipliers: `bias` is the multiplier and `pull` the
-    penalty. Samples that are held firmly at a bound or a kink are left out, so that the gap is to
-    be checked afterwards. `problem` is s, the lower and the upper bounds, and the tube.
-
-    Returns the bias, the visits to samples in units of all of them, and whether it got too slow.
-    """
-    n = b.shape[0]
-    s, tube = problem[0], problem[3]
-    order = np.arange(n)
-    count = n
-    state = np.uint64(88172645463325252)
-    firm = np.inf
-    visits = 0
-    total = b.sum()
-    last_gap = np.inf
-    next_look = STAGE * n
-    slow = False
-    while True:
-        state = shuffle(order, count, state)
-        visits += count
-        count, largest, gap, total = epoch(
-            Z, observed, starts, kernels, weights, diag, problem, order, count, b, u,
-            (bias, pull, total), firm,
-        )  # fmt: skip
-        firm = largest
-        bias += pull * total
-        value = 0.0
-        for a in range(kernels.shape[0]):
-            p = kernels[a]
-            part = u[starts[p] : starts[p + 1]]
-            value -= 0.5 * inner_product(part, part, 0.0) / weights[p]
-        for i in range(n):
-            value += s[i] * b[i] - tube[i] * abs(b[i])
-        if gap <= goal * (value + gap):
-            break
-        if visits >= next_look:
-            if gap > 0.5 * last_gap:
-                slow = True
-                break
-            last_gap = gap
-            next_look = visits + STAGE * n
-    return bias, visits / n, slow
+    sums[0], sums[1], sums[2] = total, largest, gap
 
 
 @compiled

@@ -5,7 +5,7 @@ With ``K = X X'`` for features ``X (n, D)`` the dual of :mod:`kernelquilt.core.s
 .. math:: \max_b \; s'b - \tfrac12 \|X'b\|^2, \qquad \sum_i b_i = 0, \quad l_i \le b_i \le u_i,
 
 less ``sum_i tube_i |b_i|`` in regression, needs no kernel: a sample costs O(D), and both objectives
-one product with X. Coordinate descent (:mod:`kernelquilt.core.svm.factor_compiled`) gets to a
+one product with X. Coordinate descent (:mod:`kernelquilt.core.svm.factor_descent`) gets to a
 moderate gap in some ten passes, unless the bounds are wide. From where it gets slow, the proximal
 point method goes on: with a centre ``c`` and a width ``h``
 
@@ -44,7 +44,8 @@ from kernelquilt.core.svm.dual import (
     slopes,
     tube_cost,
 )
-from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.factor_descent import descend
+from kernelquilt.core.svm.factor_reading import FactorReader
 from kernelquilt.core.svm.weighted_svm import CombinedKernel
 from kernelquilt.core.weights.solvers import diagonals
 
@@ -59,6 +60,7 @@ FIRST_GAP = 0.1  # relative, at which the first centre is near enough for few of
 WIDE = 10.0  # bounds times the diagonal of the kernel from which on coordinate descent is slow
 EASY_GAP = 1e-2  # at which the solution for narrower bounds is good enough to start from
 SMALL = 256  # samples that are solved for at once
+MANY_FREE = 1.5  # samples between their bounds, in units of D: at the optimum there are D at most
 INNER_SHARE = 0.3  # part of the way to the next centre by which that may be off
 HESSIAN_ROWS = 2  # samples that the second derivatives are summed over, in units of D
 ROUNDING = 1e-14  # of sums of squares, relative
@@ -71,8 +73,8 @@ class FactorDual:
 
     Parameters
     ----------
-    factors : Factors
-        The kernels.
+    reader : FactorReader
+        Reads the kernels, and counts the passes over them.
     weights : ndarray of shape (M,)
         Non-negative weights.
     s, lower, upper : ndarrays of shape (n,)
@@ -81,13 +83,15 @@ class FactorDual:
         A feasible point.
     tube : ndarray of shape (n,), optional
         Half widths of the tubes of a regression.
-    known : tuple of ndarrays of shape (D,) and (n,), optional
-        ``Z'b`` and ``s - Kb``, where they are known; read from the factors otherwise.
+    known : tuple of ndarrays of shape (D,) and (M, n), optional
+        ``Z'b`` and ``K_p b``, where they are known; read from the factors otherwise.
 
     Attributes
     ----------
     v : ndarray of shape (D,)
         ``Z'b``.
+    products : ndarray of shape (M, n)
+        ``K_p b``.
     f : ndarray of shape (n,)
         ``s - Kb``.
     bias : float
@@ -96,11 +100,9 @@ class FactorDual:
         Dual value and duality gap.
     n_steps : int
         Newton steps.
-    n_passes : float
-        Entries read of the factors, in units of all of them.
     """
 
-    factors: Factors
+    reader: FactorReader
     weights: Floats
     s: Floats
     lower: Floats
@@ -109,17 +111,17 @@ class FactorDual:
     tube: Floats | None = None
     known: InitVar[tuple[Floats, Floats] | None] = None
     n_steps: int = 0
-    n_passes: float = 0.0
     v: Floats = field(init=False)
+    products: Floats = field(init=False)
     f: Floats = field(init=False)
     bias: float = field(init=False)
     dual: float = field(init=False)
     gap: float = field(init=False)
 
     def __post_init__(self, known: tuple[Floats, Floats] | None) -> None:
+        self.factors = self.reader.factors
         self._root = np.sqrt(self.factors.spread(self.weights))
         self._columns = np.flatnonzero(self._root)
-        self._share = len(self._columns) / len(self._root)
         self._diag = self.weights @ self.factors.diag
         self._tube = np.zeros(len(self.b)) if self.tube is None else self.tube
         if known is None:
@@ -140,12 +142,13 @@ class FactorDual:
 
     def measure(self) -> None:
         """Compute everything that depends on `b`, from scratch."""
-        v = self._combine(self.b)
-        self._judge(v, self.s - self._scores(self._root * v))
+        v = self.reader.combine(self.b)
+        self._judge(v, self.reader.products(v))
 
-    def _judge(self, v: Floats, f: Floats) -> None:
+    def _judge(self, v: Floats, products: Floats) -> None:
         """Compute what depends on `b`, given what has to be read from the factors."""
-        self.v, self.f = v, f
+        self.v, self.products = v, products
+        self.f = self.s - self.weights @ products
         self._w = self._root * v
         cost = tube_cost(self.b, self.tube)
         self.dual = float(self.s @ self.b) - cost - 0.5 * float(self._w @ self._w)
@@ -195,30 +198,15 @@ class FactorDual:
 
     def _descend(self, goal: float) -> bool:
         """Run coordinate descent; return whether it got too slow."""
-        from kernelquilt.core.svm.factor_compiled import descend
-
-        kernels = np.flatnonzero(self.weights)
         if not self._diag.any():
             return True
-        u = (self._root * self._w).astype(self.factors.Z.dtype)
-        _, visits, slow = descend(
-            self.factors.Z,
-            np.ascontiguousarray(self.factors.observed),
-            self.factors.starts,
-            kernels,
-            self.weights,
-            self._diag,
-            (self.s, self.lower, self.upper, self._tube),
-            self.b,
-            u,
-            self.bias,
-            float(self._diag.mean()),
-            goal,
+        problem = self.s, self.lower, self.upper, self._tube
+        slow = descend(
+            self.reader, self.weights, self._diag, problem, self.b, self.v, self.bias, goal
         )
-        self.n_passes += visits * self._share
         self.b = balanced(self.b, *face_bounds(self.b, self.lower, self.upper, self.tube))
         self.measure()
-        return bool(slow)
+        return slow
 
     def _polish(self, tol: float) -> None:
         """Solve for the samples that are not held firmly at a bound, by SMO on their kernel."""
@@ -244,7 +232,7 @@ class FactorDual:
         """Return the samples between their bounds and as many of those that may leave theirs."""
         free = free_duals(self.b, self.lower, self.upper, self.tube)
         n_free = int(np.count_nonzero(free))
-        if n_free > max(len(self._columns), SMALL):  # they are not independent
+        if n_free > max(MANY_FREE * len(self._columns), SMALL):
             return np.empty(0, dtype=np.intp)
         up, down = may_move(self.b, self.lower, self.upper)
         rise, fall = slopes(self.b, self.f - self.bias, self.lower, self.upper, self.tube)
@@ -290,13 +278,13 @@ class FactorDual:
         moved = np.divide(1.0, steepness, out=np.zeros(len(steepness)), where=steepness > 0)
         for _ in range(MAX_NEWTON):
             bias = balanced_duals(f, centre, steepness, *box, bias, b)
-            gradient = w - self._root * self._combine(b)
+            gradient = w - self._root * self.reader.combine(b)
             way = float(moved @ np.square(b - centre))
             if gradient @ gradient <= INNER_SHARE**2 * way:
                 break
             inside = (b > self.lower) & (b < self.upper) & ((b != 0.0) | (self._tube == 0.0))
             direction = -self._inverse_times(np.flatnonzero(inside), steepness, gradient)
-            ahead = self._scores(direction)
+            ahead = self.reader.scores(self._root * direction)
             self.n_steps += 1
             step = line_search(slope_at, float(gradient @ direction))
             w = w + step * direction
@@ -327,19 +315,9 @@ class FactorDual:
 
     def _features(self, rows: Indices) -> Floats:
         """Return the features of some samples, without the columns that have no weight."""
-        X = self.factors.Z[rows].astype(np.float64)
-        if len(self._columns) < X.shape[1]:
-            X = X[:, self._columns]
+        X = self.reader.features(rows)[:, self._columns].astype(np.float64)
         X *= self._root[self._columns]
         return np.asarray(X)
-
-    def _combine(self, b: Floats) -> Floats:
-        self.n_passes += 0.5 * self._share
-        return self.factors.combine(b)
-
-    def _scores(self, w: Floats) -> Floats:
-        self.n_passes += 0.5 * self._share
-        return self.factors.scores(self._root * w)
 
 
 def solve_shifted(A: Floats, right: Floats) -> Floats:

@@ -5,7 +5,7 @@ points, and for the solvers over kernel weights the same object. No array of n x
 dual is solved by :mod:`kernelquilt.core.svm.factor_dual`, and :math:`q_p(b) = \|Z_p'b\|^2`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from kernelquilt._typing import Floats, Indices
 from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.dual import feasible_start, free_duals, signed_bounds, tube_cost
 from kernelquilt.core.svm.factor_dual import FactorDual
+from kernelquilt.core.svm.factor_reading import FactorReader
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import response
 from kernelquilt.core.weights.solvers import SVMPoint
@@ -60,7 +61,7 @@ class FactorSVM:
 
     def _hold(self, factors: Factors, s: Floats, lower: Floats, upper: Floats) -> None:
         """Keep the factors, and the dual problems of shape (L, n)."""
-        self.factors = factors
+        self.factors, self.reader = factors, FactorReader(factors)
         self.s, self.lower, self.upper = s, lower, upper
         self.diag = factors.diag
         self.exact = factors.Z.size <= EXACT_ENTRIES
@@ -74,10 +75,8 @@ class FactorSVM:
             state.solve(goal, exact=self.exact)
         b = np.array([state.b for state in states])
         v = np.array([state.v for state in states])
-        products = np.array([self.factors.products(each) for each in v])
-        steps = sum(state.n_steps for state in states)
-        passes = sum(state.n_passes for state in states) + 0.5 * len(states)
-        self.work += Work(1, steps, passes)
+        products = np.array([state.products for state in states])
+        self._count(1, sum(state.n_steps for state in states))
         q = np.sum([self.factors.squared_norms(each) for each in v], axis=0)
         linear = float(np.sum(self.s * b)) - tube_cost(b, self.tube)
         dual = linear - 0.5 * float(weights @ q)
@@ -88,19 +87,23 @@ class FactorSVM:
     def _state(self, weights: Floats, start: SVMPoint | Floats | None, row: int) -> FactorDual:
         """Return one of the problems with its duals at the start."""
         s, lower, upper = self.s[row], self.lower[row], self.upper[row]
+        Z = self.factors.Z
         if start is None:
-            b, v, f = np.zeros(len(s)), np.zeros(self.factors.Z.shape[1]), s.copy()
+            b, v, products = (
+                np.zeros(len(s)),
+                np.zeros(Z.shape[1]),
+                np.zeros((len(self.factors), len(Z))),
+            )
         elif isinstance(start, SVMPoint):
             assert isinstance(start, FactorPoint)
-            b, v, f = start.b[row].copy(), start.v[row], s - weights @ start.products[row]
+            b, v, products = start.b[row].copy(), start.v[row], start.products[row]
         else:
             b = feasible_start(np.atleast_2d(start)[row], lower, upper)
-            v = self.factors.combine(b)
+            v = self.reader.combine(b)
             growth = self._growth(weights, b, v, row)
             b, v = growth * b, growth * v
-            f = s - self.factors.scores(self.factors.spread(weights) * v)
-            self.work += Work(n_passes=1.0)
-        return FactorDual(self.factors, weights, s, lower, upper, b, self.tube, (v, f))
+            products = self.reader.products(v)
+        return FactorDual(self.reader, weights, s, lower, upper, b, self.tube, (v, products))
 
     def _growth(self, weights: Floats, b: Floats, v: Floats, row: int) -> float:
         """Return the factor that brings duals for narrower bounds to these, if it pays, else 1."""
@@ -115,32 +118,38 @@ class FactorSVM:
 
     def hessian(self, point: SVMPoint) -> Floats:
         """Return the generalised Hessian of J at a point, shape (M, M)."""
+        assert isinstance(point, FactorPoint)
         total = np.zeros((len(self.factors), len(self.factors)))
         for row, b in enumerate(point.b):
             free = np.flatnonzero(free_duals(b, self.lower[row], self.upper[row], self.tube))
             if len(free) > 1:
-                total += self._response(point.weights, b, free, point.products[row])
+                total += self._response(point, row, free)
+        self._count(0, 0)
         return total
 
-    def _response(self, weights: Floats, b: Floats, free: Indices, products: Floats) -> Floats:
+    def _count(self, solves: int, steps: int) -> None:
+        """Add to the work, and take the passes so far from who reads."""
+        self.work = replace(self.work + Work(solves, steps), n_passes=self.reader.n_passes)
+
+    def _response(self, point: FactorPoint, row: int, free: Indices) -> Floats:
         """Return the curvature that the free duals add when the weights move, (M, M).
 
         Where there are more of them than columns, the system has the size of D. With the features
         F of the free samples, centred because of the bias, the scores change by ``F G`` when the
         weights do, and the curvature is ``G'G`` but for what F does not span.
         """
-        scale = np.sqrt(self.factors.spread(weights))
+        scale = np.sqrt(self.factors.spread(point.weights))
         D = np.count_nonzero(scale)
         if len(free) <= D:
-            X = self.factors.Z[free] * scale
-            return response(X @ X.T, products[:, free].T)
-        F = self.factors.Z[free[:: max(1, len(free) // (RESPONSE_ROWS * D))]] * scale
+            X = self.reader.features(free) * scale
+            return response(X @ X.T, point.products[row][:, free].T)
+        F = self.reader.features(free[:: max(1, len(free) // (RESPONSE_ROWS * D))]) * scale
         F -= F.mean(axis=0)
         A = F.T @ F
         ridge = RIDGE * float(np.trace(A)) + np.finfo(np.float64).tiny
         A[np.diag_indices(len(A))] += ridge
-        v = np.divide(self.factors.combine(b), scale, out=np.zeros(len(scale)), where=scale > 0)
-        G = np.zeros((len(scale), len(weights)))
+        v = np.divide(point.v[row], scale, out=np.zeros(len(scale)), where=scale > 0)
+        G = np.zeros((len(scale), len(self.factors)))
         for p, (begin, end) in enumerate(
             zip(self.factors.starts[:-1], self.factors.starts[1:], strict=True)
         ):

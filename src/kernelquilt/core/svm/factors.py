@@ -1,6 +1,6 @@
 """Kernels as factors, ``K_p = Z_p Z_p'``: the array that solvers work on instead of Grams."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ class Factors:
     Z: Numbers
     starts: Indices
     observed: Bools
+    _scaled: dict[bytes, "Factors"] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -34,36 +35,24 @@ class Factors:
         """Return the kernels themselves, (M, n, n), for methods that cannot do without."""
         return np.array([Z @ Z.T for Z in self.blocks])
 
-    def spread(self, of_kernels: Floats) -> Floats:
+    def spread(self, of_kernels: Floats | Bools) -> Any:
         """Repeat the values of the kernels (M,) for each of their columns, (D,)."""
         return np.repeat(of_kernels, np.diff(self.starts))
 
     def with_rows_times(self, scale: Floats) -> "Factors":
-        """Return the factors of ``scale_i scale_j K_p[i, j]``: a copy, unless the scale is 1."""
+        """Return the factors of ``scale_i scale_j K_p[i, j]``: one copy, none if the scale is 1."""
         if (scale == 1.0).all():
             return self
-        return Factors(self.Z * scale.astype(self.Z.dtype)[:, None], self.starts, self.observed)
+        key = scale.tobytes()
+        if key not in self._scaled:
+            Z = self.Z * scale.astype(self.Z.dtype)[:, None]
+            self._scaled[key] = Factors(Z, self.starts, self.observed)
+        return self._scaled[key]
 
     @cached_property
     def diag(self) -> Floats:
         """The diagonals of the kernels, shape (M, n)."""
-        return np.array(
-            [np.einsum("ij,ij->i", Z, Z) for Z in self._split(self.Z)], dtype=np.float64
-        )
-
-    def combine(self, b: Floats) -> Floats:
-        """Return ``Z'b`` in float64, (D,) for duals (n,) and (L, D) for (L, n)."""
-        return np.asarray(b.astype(self.Z.dtype, copy=False) @ self.Z, dtype=np.float64)
-
-    def scores(self, v: Floats) -> Floats:
-        """Return ``Z v`` in float64, (n,)."""
-        return np.asarray(self.Z @ v.astype(self.Z.dtype, copy=False), dtype=np.float64)
-
-    def products(self, v: Floats) -> Floats:
-        """Return ``Z_p v_p`` for every kernel in float64, shape (M, n)."""
-        v = v.astype(self.Z.dtype, copy=False)
-        parts = zip(self._split(self.Z), self._split(v), strict=True)
-        return np.array([block @ part for block, part in parts], dtype=np.float64)
+        return np.array([np.einsum("ij,ij->i", Z, Z) for Z in self.blocks], dtype=np.float64)
 
     def squared_norms(self, v: Floats) -> Floats:
         """Return ``|v_p|^2`` for every kernel, shape (M,), of a vector (D,)."""
@@ -72,8 +61,4 @@ class Factors:
     @property
     def blocks(self) -> list[Any]:
         """The factors of the kernels, (n, r_p) each, not copied."""
-        return self._split(self.Z)
-
-    def _split(self, columns: Any) -> list[Any]:
-        """Return the parts of the kernels of an array whose last axis are the columns."""
-        return np.split(columns, self.starts[1:-1], axis=-1)
+        return np.split(self.Z, self.starts[1:-1], axis=1)

@@ -30,6 +30,7 @@ from kernelquilt.core.svm.dual import (
     signed_bounds,
     tube_cost,
 )
+from kernelquilt.core.svm.factor_reading import FactorReader
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.solvers import (
     SVMAtWeights,
@@ -45,7 +46,7 @@ BATCH_FROM = 2.0  # rows to read, in units of n, from which a matrix product is 
 def quadratic_forms(K: Numbers | Factors, b: Floats) -> Floats:
     """Return ``b'K_p b`` for every kernel, shape (M,); only the rows with duals are read."""
     if isinstance(K, Factors):
-        return K.squared_norms(K.combine(b))
+        return K.squared_norms(FactorReader(K).combine(b))
     support = np.flatnonzero(b)
     return np.array([b[support] @ (kernel[support] @ b) for kernel in K])
 
@@ -53,7 +54,8 @@ def quadratic_forms(K: Numbers | Factors, b: Floats) -> Floats:
 def combined_product(K: Numbers | Factors, weights: Floats, b: Floats) -> Floats:
     """Return ``sum_p weights[p] K_p b``, shape (n,); only the rows with duals are read."""
     if isinstance(K, Factors):
-        return K.scores(K.spread(weights) * K.combine(b))
+        reader = FactorReader(K)
+        return reader.scores(K.spread(weights) * reader.combine(b))
     support = np.flatnonzero(b)
     total = np.zeros(len(b))
     for p in np.flatnonzero(weights):

@@ -259,7 +259,10 @@ def line_search(
     """
     gradient, hessian = weight_set.pull_back(u, -0.5 * point.q, svm.hessian(point))
     hessian = _reciprocal_hessian(hessian, gradient, point.dual)
-    direction = weight_set.step(gradient, hessian, u, floor)
+    try:
+        direction = weight_set.step(gradient, hessian, u, floor)
+    except np.linalg.LinAlgError:  # of kernels of such scales that their curvature is rounding
+        return None
     slope = float(gradient @ direction)
     step = min(1.0, STEP_GROWTH * last_step)
     start = point

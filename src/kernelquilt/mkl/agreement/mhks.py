@@ -205,6 +205,7 @@ class MHKSClassifier(BaseMKLClassifier):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
     _penalty = "c"
+    _shares_passes = False  # a path starts each from the one before
     _same_weights_for_all = False
     _takes_factors = True
 

@@ -4,6 +4,8 @@ A subclass says over which kernel weights the problem is solved (`_weight_set`).
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,6 +27,7 @@ from kernelquilt.mkl.fitting import (
     forget_others,
     hold_samples,
     moderate,
+    run_solvers,
     solve_cap,
     solver_options,
     store_coefficients,
@@ -87,6 +90,7 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
     input_: KernelInput
     _takes_factors: ClassVar[bool] = True
     _shares_subsets: ClassVar[bool] = True  # takes `ViewSubsets`
+    _shares_passes: ClassVar[bool] = True  # over factors, with others of a path
     _penalty: ClassVar[str] = "C"  # the parameter that a path varies first
     # what the kernels depend on, and a path of solves cannot vary
     _data_parameters: ClassVar[frozenset[str]] = frozenset({"kernels", "views", "n_landmarks"})
@@ -143,14 +147,23 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         self, data: PreparedTargets, starts: list[Start] | None = None
     ) -> list[Solution]:
         """Solve the problem from its start, and return the solution as the only one of a list."""
-        _warn_if_trivial(self, data)
+        return self._keep(data, run_solvers(self._solvers(data, starts), data.K, None))
+
+    def _solvers(
+        self, data: PreparedTargets, starts: list[Start] | None = None
+    ) -> list[Callable[[], Solution]]:
+        """Return what solves the problem from its start, as the only one of a list."""
         start = Start() if starts is None else starts[0]
-        solution = self._solve(data, solver_options(self, start))
+        return [partial(self._solve, data, solver_options(self, start))]
+
+    def _keep(self, data: PreparedTargets, solutions: list[Solution]) -> list[Solution]:
+        """Store the solution, the only one of a list, and return it."""
+        _warn_if_trivial(self, data)
         self.input_ = data.input
-        self._store(solution)
+        self._store(solutions[0])
         store_coefficients(self, data.K)
         forget_others(self)
-        return [solution]
+        return solutions
 
     def _solve(self, data: PreparedTargets, options: Options) -> Solution:
         """Solve the problem; must not change the estimator."""
