@@ -216,6 +216,16 @@ def test_all_samples_as_landmarks_judge_all(samples, monkeypatch):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_ridges_are_searched_where_landmarks_are_many(samples, monkeypatch):
+    X, y = samples
+    options = {"experts": None, "n_landmarks": N}
+    expected = kq.QuiltClassifier(**options).fit(X[:N], y[:N]).predict_proba(X[N:])
+    for module in ("ridge", "space.regressions"):
+        monkeypatch.setattr(f"kernelquilt.quilt.{module}.MANY", 100)
+    found = kq.QuiltClassifier(**options).fit(X[:N], y[:N]).predict_proba(X[N:])
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
 @every_estimator
 def test_views_share_landmarks_whatever_their_order(estimator, options, samples):
     X, y = samples
