@@ -8,8 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 
 import kernelquilt as kq
+from kernelquilt.kernels import inputs
 from kernelquilt.quilt.space import passes
 
 N = 420
@@ -148,7 +150,8 @@ def test_chunks_without_any_observed_view_do_not_count():
     assert_allclose(found, model.predict_proba(X), rtol=1e-8)
 
 
-def test_the_samples_are_not_loaded(tmp_path):
+@pytest.mark.parametrize("made", [kq.MultiView, kq.MultiView.stream])
+def test_the_samples_are_not_loaded(tmp_path, made):
     n, d = 60_000, 30
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, n)
@@ -162,12 +165,39 @@ def test_the_samples_are_not_loaded(tmp_path):
         views[name] = np.load(path, mmap_mode="r")
     model = kq.LateFusionClassifier(n_landmarks=30, random_state=0)
     tracemalloc.start()
-    lazy = kq.MultiView.stream(views)
-    model.fit(lazy, y)
+    X = made(views)
+    model.fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * 2 * n * d * 8
-    assert model.score(lazy[:2000], y[:2000]) > 0.9
+    assert model.score(X[:2000], y[:2000]) > 0.9
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_columns_are_prepared_in_slices_as_all_at_once(monkeypatch, form):
+    X, y = _samples()
+    views = {name: X.given(name).copy() for name in X.names}
+    views["view_0"][::7, 1] = np.nan
+    views["view_1"][:, 3] = np.nan  # which is left out
+    views["view_2"] = form(np.nan_to_num(views["view_2"]))
+    X = kq.MultiView(views, X.observed)
+    models = [kq.QuiltClassifier(**FEW).fit(X, y)]
+    monkeypatch.setattr(inputs, "IN_SLICES", 100)
+    models.append(kq.QuiltClassifier(**FEW).fit(X, y))
+    assert models[0].n_passes_ == models[1].n_passes_
+    found = [each.predict_proba(X) for each in models]
+    assert_allclose(*found, rtol=1e-8)
+    assert models[0].training_summary_.n_samples == models[1].training_summary_.n_samples
+
+
+def test_pages_of_a_file_that_may_be_written_stay(tmp_path):
+    disk = np.lib.format.open_memmap(tmp_path / "a.npy", "w+", dtype=np.float64, shape=(50, 2))
+    disk[:] = 1.0
+    X = kq.MultiView({"a": disk})
+    assert X[[3, 4]]["a"].tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    private = np.load(tmp_path / "a.npy", mmap_mode="c")
+    private[0] = 5.0
+    assert kq.MultiView({"a": private})[[0]]["a"].tolist() == [[5.0, 5.0]]
 
 
 class TestErrorsLeaveTheEstimatorAsItWas:

@@ -172,6 +172,60 @@ def test_the_forest_joins(samples, monkeypatch):
     assert model.score(X[N:], y[N:]) > 0.6
 
 
+def test_some_samples_judge_what_all_have_taught(samples, monkeypatch):
+    monkeypatch.setattr("kernelquilt.quilt.fitting.JUDGES", 120)
+    monkeypatch.setattr("kernelquilt.core.blocks.BLOCK_ROWS", 64)
+    monkeypatch.setattr("kernelquilt.quilt.experts.N_TREES", 10)
+    X, y = samples
+    one, two = (
+        fitted(kq.QuiltClassifier, {"pattern": True}, X[:N], y[:N], n_jobs=n_jobs)
+        for n_jobs in (None, 2)
+    )
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert one.n_passes_ == 3
+    assert len(one.used_samples_) == one.quilt_.late_loo.shape[1] == 120
+    assert len(one.experts_[0].out_of_sample) == 120
+    assert len(one.experts_[0].estimator.oob_decision_function_) == N
+    # ridges are learned from all samples, whoever judges them
+    Z, observed = one._fitted.views.of(X[:N])
+    present, late = observed[:, 0], one.quilt_.late[0]
+    gram = np.hstack([Z[0][present], np.ones((present.sum(), 1))])
+    targets = np.where(y[:N][present, None] == one.classes_, 1.0, -0.5)
+    scale = np.r_[np.full(gram.shape[1] - 1, 1 / np.sqrt(late.scale)), 1.0]
+    coef = (
+        scale
+        * np.linalg.solve(
+            (gram * scale).T @ (gram * scale) + late.lam * np.eye(len(scale)),
+            (gram * scale).T @ targets,
+        ).T
+    )
+    np.testing.assert_allclose(late.coef.T, coef[:, :-1], atol=1e-8)
+    whole = fitted(kq.QuiltClassifier, {"pattern": True}, X[:N], y[:N])
+    monkeypatch.setattr("kernelquilt.quilt.fitting.JUDGES", N)
+    held = fitted(kq.QuiltClassifier, {"pattern": True}, X[:N], y[:N])
+    assert held.n_passes_ == 0
+    assert whole.score(X[N:], y[N:]) > held.score(X[N:], y[N:]) - 0.05
+
+
+def test_all_samples_as_landmarks_judge_all(samples, monkeypatch):
+    X, y = samples
+    options = {"experts": None, "n_landmarks": N}
+    expected = kq.QuiltClassifier(**options).fit(X[:N], y[:N]).predict_proba(X[N:])
+    monkeypatch.setattr("kernelquilt.quilt.fitting.JUDGES", 120)
+    found = kq.QuiltClassifier(**options).fit(X[:N], y[:N]).predict_proba(X[N:])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_ridges_are_searched_where_landmarks_are_many(samples, monkeypatch):
+    X, y = samples
+    options = {"experts": None, "n_landmarks": N}
+    expected = kq.QuiltClassifier(**options).fit(X[:N], y[:N]).predict_proba(X[N:])
+    for module in ("ridge", "space.regressions"):
+        monkeypatch.setattr(f"kernelquilt.quilt.{module}.MANY", 100)
+    found = kq.QuiltClassifier(**options).fit(X[:N], y[:N]).predict_proba(X[N:])
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
 @every_estimator
 def test_views_share_landmarks_whatever_their_order(estimator, options, samples):
     X, y = samples

@@ -20,6 +20,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
+from kernelquilt.quilt import experts
 from kernelquilt.quilt.experts import folds
 from kernelquilt.quilt.stacking import solve_linear_members, solve_member_weights
 
@@ -137,6 +138,31 @@ def test_other_experts_by_five_folds(wdbc, expert):
     assert model.score(X[120:], y[120:]) > 0.9
 
 
+@pytest.mark.parametrize("serves", [True, False])
+@pytest.mark.parametrize("classify", [True, False])
+def test_a_forest_of_many_samples_grows_if_it_counts(monkeypatch, serves, classify):
+    monkeypatch.setattr(experts, "FEW_SAMPLES", 100)
+    monkeypatch.setattr(experts, "N_TREES", 60)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 400, 6))
+    y = a.sum(axis=1) + b.sum(axis=1) + 2 * rng.normal(size=400)
+    if serves:
+        y = 1.0 * ((a[:, 0] > 0) != (b[:, 0] > 0))
+    y = (y > 0).astype(int) if classify else y
+    model = (kq.QuiltClassifier if classify else kq.QuiltRegressor)("linear", random_state=0)
+    model.fit(kq.MultiView({"a": a, "b": b}), y)
+    assert (model.member_weights_[2] > 0) == serves
+    forest = model.experts_[0].estimator
+    assert len(forest.estimators_) == (60 if serves else 50)
+    assert forest.max_samples == (None if serves else 200)
+    if serves:
+        monkeypatch.setattr(experts, "FEW_SAMPLES", 1000)
+        whole = clone(model).fit(kq.MultiView({"a": a, "b": b}), y)
+        np.testing.assert_array_equal(
+            model.experts_[0].out_of_sample, whole.experts_[0].out_of_sample
+        )
+
+
 def test_names_of_equal_experts_are_numbered(wdbc):
     X, y = wdbc
     model = kq.QuiltClassifier(experts=[FOREST, FOREST]).fit(X[:80], y[:80])
@@ -146,12 +172,12 @@ def test_names_of_equal_experts_are_numbered(wdbc):
 @pytest.mark.parametrize("expert", [LogisticRegression(), LinearRegression(), "forest", 3])
 def test_experts_that_cannot_serve_are_refused_first(wdbc, expert):
     X, y = wdbc
-    experts = expert if isinstance(expert, str | int) else [expert]
+    given = expert if isinstance(expert, str | int) else [expert]
     message = {
         LogisticRegression: r"make_pipeline\(SimpleImputer\(\), LogisticRegression",
         LinearRegression: "must be classifiers",
     }.get(type(expert), "'auto', None or a list")
-    model = kq.QuiltClassifier(experts=experts)
+    model = kq.QuiltClassifier(experts=given)
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
     assert not hasattr(model, "classes_")

@@ -12,6 +12,7 @@ from kernelquilt.quilt.ridge import (
     solve_ridge_loo,
     solve_spectral_loo,
 )
+from kernelquilt.quilt.space.search import least_near
 from kernelquilt.quilt.stacking import (
     PENALTY,
     RELATIVE,
@@ -66,6 +67,42 @@ def test_weights_are_repetitions_when_one_copy_is_held_out():
     assert one.fit.lam == other.fit.lam
     np.testing.assert_allclose(one.fit.loo[where], other.fit.loo, atol=1e-10)
     np.testing.assert_allclose(one.scores(K), other.scores(K[:, where]), atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_penalties_of_many_samples_are_searched(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(300, 3))
+    K = np.exp(-np.square(x[:, None] - x).sum(axis=2) / 3) + 1.0
+    Y = np.c_[x[:, 0] * x[:, 1], x[:, 2]] + [0.1, 1.0, 3.0, 10.0][seed] * rng.normal(size=(300, 2))
+    weight, share = rng.integers(0, 3, 300).astype(float), rng.uniform(0.1, 1.0, 300)
+    every = solve_ridge_loo(K, Y, sample_weight=weight, held_out=share)
+    monkeypatch.setattr("kernelquilt.quilt.ridge.MANY", 100)
+    monkeypatch.setattr("kernelquilt.quilt.ridge.FEW", 70)
+    some = solve_ridge_loo(K, Y, sample_weight=weight, held_out=share)
+    assert some.lam == every.lam
+    tried = np.isfinite(some.errors)
+    assert tried.sum() < 8
+    np.testing.assert_allclose(some.errors[tried], every.errors[tried], rtol=1e-8)
+    np.testing.assert_allclose(some.loo, every.loo, atol=1e-8)
+    np.testing.assert_allclose(some.coef, every.coef, atol=1e-6)
+
+
+def test_an_indefinite_kernel_of_many_samples_needs_all_eigenvectors(monkeypatch):
+    rng = np.random.default_rng(0)
+    K, Y = random_kernels(rng, 60, 1)[0][0] - 40.0 * np.eye(60), rng.normal(size=(60, 1))
+    every = solve_ridge_loo(K, Y)
+    monkeypatch.setattr("kernelquilt.quilt.ridge.MANY", 10)
+    np.testing.assert_array_equal(solve_ridge_loo(K, Y).loo, every.loo)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(0, 11))
+def test_the_search_ends_where_neighbours_are_no_better(errors, start):
+    place, found = least_near(lambda k: (errors[k], str(k)), len(errors), start % len(errors))
+    assert found == str(place)
+    assert errors[place] == min(errors[max(place - 1, 0) : place + 2])
+    falling = sorted(errors, reverse=True)
+    assert least_near(lambda k: (falling[k], k), len(errors), 0)[0] == len(errors) - 1
 
 
 def test_low_rank_eigenvectors_suffice():

@@ -7,7 +7,6 @@ of the chunks determine.
 """
 
 import itertools
-import mmap
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ import scipy.sparse
 
 from kernelquilt._typing import Array, Bools, Indices
 from kernelquilt.core.chunks import Chunks, Function, LocalChunks, combined
+from kernelquilt.core.limits import in_copy_of_file
 from kernelquilt.core.passes import Passes
 
 BLOCK_ROWS = 2048
@@ -144,7 +144,7 @@ def array_blocks(
     if lengths is None:
         lengths = default_lengths(len(observed))
     whole = Block(tuple(views), observed)
-    return Blocks(sliced_chunks(partial(_as_floats, whole), lengths, n_jobs=n_jobs, passes=passes))
+    return Blocks(sliced_chunks(partial(_read, whole), lengths, n_jobs=n_jobs, passes=passes))
 
 
 def sliced_chunks(
@@ -199,25 +199,15 @@ def _cut(chunk: Block) -> Iterator[Block]:
         yield chunk.rows(slice(start, stop))
 
 
-def _as_floats(whole: Block, rows: slice) -> Block:
+def _read(whole: Block, rows: slice) -> Block:
     cut = whole.rows(rows)
-    return cut._replace(
-        views=tuple(view if scipy.sparse.issparse(view) else _floats(view) for view in cut.views)
-    )
+    return cut._replace(views=tuple(map(_floats, cut.views)))
 
 
-def _floats(view: Array) -> Array:
-    file: Any = view
-    while file is not None and not isinstance(file, np.memmap):
-        file = getattr(file, "base", None)
-    if file is None:
-        return np.asarray(view, dtype=np.float64)
-    read = np.array(view, dtype=np.float64)
-    if file.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
-        # a pass would otherwise leave the whole file in memory
-        pages: Any = file
-        pages._mmap.madvise(mmap.MADV_DONTNEED)
-    return read
+def _floats(view: Any) -> Any:
+    if scipy.sparse.issparse(view):
+        return view
+    return np.asarray(in_copy_of_file(view), dtype=np.float64)
 
 
 def _sum_over(chunk: Block, function: Function, *shared: Any) -> tuple[Any, ...]:

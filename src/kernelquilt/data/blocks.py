@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_array
 
 from kernelquilt._messages import check_names, quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
+from kernelquilt.core.limits import release_pages
 
 Kind = Literal["number", "category", "date"]
 _NUMERIC = "fiub"
@@ -392,7 +393,9 @@ def take(block: Any, rows: Indices) -> Any:
     if issparse(block) and np.array_equal(rows, np.arange(block.shape[0])):
         return block  # which may be large, and nobody changes it
     if not gaps.any():
-        return block[rows]
+        found = block[rows]
+        release_pages(block)
+        return found
     if issparse(block):
         found = block[rows[~gaps]]
         lengths = np.zeros(len(rows), dtype=found.indptr.dtype)
@@ -402,6 +405,7 @@ def take(block: Any, rows: Indices) -> Any:
         return type(found)((found.data, found.indices, indptr), shape=shape)
     made = np.full((len(rows), block.shape[1]), np.nan)
     made[~gaps] = block[rows[~gaps]]
+    release_pages(block)
     return made
 
 
@@ -416,7 +420,9 @@ def rows_without_values(block: Any) -> Bools:
         return missing_rows(block)
     if issparse(block):
         return np.zeros(block.shape[0], dtype=bool)
-    return np.isnan(block).all(axis=1)
+    empty = np.isnan(block).all(axis=1)
+    release_pages(block)
+    return np.asarray(empty)
 
 
 def without_rows(block: Any, absent: Bools) -> Any:
@@ -472,6 +478,7 @@ def check_finite(name: str, block: Any) -> None:
         float(np.fmax.reduce(values, axis=None, initial=0.0)),
         -float(np.fmin.reduce(values, axis=None, initial=0.0)),
     )
+    release_pages(values)
     if size > LARGEST:
         raise ValueError(
             f"view {name!r} has values up to {size:.3g}, whose squares are too large for a number; "

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.core.limits import release_pages
 from kernelquilt.data.blocks import (
     cells,
     is_frame,
@@ -168,4 +169,6 @@ def _extremes(numbers: Floats) -> tuple[Floats, Floats, Indices]:
     if numbers.shape[0] == 0:
         nothing = np.full(numbers.shape[1], np.nan)
         return nothing, nothing, counts
-    return np.fmin.reduce(numbers, axis=0), np.fmax.reduce(numbers, axis=0), counts
+    low, high = np.fmin.reduce(numbers, axis=0), np.fmax.reduce(numbers, axis=0)
+    release_pages(numbers)
+    return low, high, counts

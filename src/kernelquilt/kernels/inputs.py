@@ -20,8 +20,10 @@ from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blocks import Block, Blocks, array_blocks
 from kernelquilt.core.limits import check_memory
 from kernelquilt.core.passes import Passes
+from kernelquilt.data.blocks import is_frame
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.lazy.preparation import fit_preparation
+from kernelquilt.data.lazy.sources import slices_of
 from kernelquilt.data.lazy.views import LazyViews, as_lazy
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
@@ -39,6 +41,7 @@ MANY_SAMPLES = (
     "LateFusionClassifier is made for many samples; kernels of float32 take half of the memory; "
 )
 ON_FACTORS = "n_landmarks=300 or a LowRankStack needs memory in proportion to the samples; "
+IN_SLICES = 10_000  # samples above which prepared columns are not held beside those given
 PART_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
 
@@ -310,7 +313,8 @@ def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
     Returns
     -------
     data : MultiView or KernelStack of n samples
-        Complete numeric views are what they were; `PreparedViews` if there are views.
+        Complete numeric views are what they were; `PreparedViews`, or `PreparedLazyViews` of more
+        samples, if there are views.
     """
     estimator.preparation_ = None
     if not isinstance(data, MultiView) or not prepares_itself(estimator):
@@ -318,6 +322,9 @@ def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
     estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False))
     estimator.preparation_.n_features_in_ = len(data.names)
     remember_views(estimator.preparation_, data)
+    in_memory = not isinstance(data, LazyViews)
+    if in_memory and len(data) > IN_SLICES and not any(map(is_frame, data._blocks.values())):
+        data = slices_of(data)
     if isinstance(data, LazyViews):
         return fit_preparation(estimator.preparation_, data, weight)
     return PreparedViews(estimator.preparation_._fit_views(data, weight=weight), data)

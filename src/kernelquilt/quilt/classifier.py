@@ -199,15 +199,21 @@ class QuiltClassifier(BaseRidgeClassifier):
 
     def _learn(self, data: Samples, targets: Targets) -> None:
         check_experts(self.experts, data, classify=True)
-        fitted, part = fit_to_samples(self, data, targets)
+        fitted, drawn = fit_to_samples(self, data, targets)
+        part = targets.part(fitted.samples)
         Labels(self.classes_, part.codes, part.copies).check_two_classes(self)
         loo = fitted.quilt.early_loo, fitted.quilt.late_loo
         early, late = (
             solve_softmax_stacking(scores, part.codes, sample_weight=part.weight) for scores in loo
         )
         store_attributes(self, fitted, early, late)
-        self.experts_ = fit_experts(self, fitted, data, part, classify=True)
-        logs = self._logs(loo, [expert.out_of_sample for expert in self.experts_])
+        logs = self._logs(loo)
+
+        def counts(proba: Floats) -> bool:
+            return bool(_joined(np.array([*logs, np.log(proba)]), part)[-1] > 0)
+
+        self.experts_ = fit_experts(self, fitted, drawn, counts, classify=True)
+        logs = np.array([*logs, *(np.log(expert.out_of_sample) for expert in self.experts_)])
         if self.cross_fit:
             logs = cross_fitted(self, data[fitted.samples], self.classes_[part.codes], part, logs)
         self._join(logs, part)
@@ -216,9 +222,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         """Learn the weights of the members from logarithms (K, n, c) of their probabilities."""
         self.member_names_ = member_names(self.experts_)
         self.member_weights_ = member_weights(
-            logs,
-            lambda each: solve_member_weights(each, part.codes, sample_weight=part.weight),
-            refitted=self.cross_fit,
+            logs, lambda each: _joined(each, part), refitted=self.cross_fit
         )
         together = np.tensordot(self.member_weights_, logs, axes=1)
         self.member_scores_ = {
@@ -240,15 +244,19 @@ class QuiltClassifier(BaseRidgeClassifier):
 
     def _member_outputs(self, rows: Any) -> Floats:
         """Return logarithms (K, n_rows, c) of the probabilities of the members."""
-        proba = [expert.outputs(rows) for expert in self.experts_]
-        return self._logs(self._fitted.scores(rows, self.early_stacking_.weights > 0), proba)
+        logs = self._logs(self._fitted.scores(rows, self.early_stacking_.weights > 0))
+        return np.array([*logs, *(np.log(expert.outputs(rows)) for expert in self.experts_)])
 
-    def _logs(self, scores: tuple[Floats, Floats], proba: list[Floats]) -> Floats:
+    def _logs(self, scores: tuple[Floats, Floats]) -> Floats:
+        """Return logarithms (2, n, c) of the probabilities of early and late, from their scores."""
         stackings = self.early_stacking_, self.late_stacking_
-        kernels = [
-            stacking.proba(each) + SMALL for stacking, each in zip(stackings, scores, strict=True)
-        ]
-        return np.log(np.array([*kernels, *proba]))
+        kernels = [stacking.proba(each) for stacking, each in zip(stackings, scores, strict=True)]
+        return np.asarray(np.log(np.array(kernels) + SMALL))
+
+
+def _joined(logs: Floats, part: Targets) -> Floats:
+    """Return the weights (K,) of members, from logarithms (K, n, c) of their probabilities."""
+    return solve_member_weights(logs, part.codes, sample_weight=part.weight)
 
 
 def _log_loss(log_proba: Floats, part: Targets) -> float:

@@ -3,13 +3,16 @@
 Any scikit-learn estimator that takes NaN may be one: it sees the columns of all views side by
 side, NaN where a view is absent or a cell is missing, and tells its predictions for training
 samples out of sample: out of bag if it can, otherwise by five folds. By default it is a random
-forest. Categories are numbers to it, NaN where they are not known from training. Sparse views have
-too many columns for that. Probabilities are mixed with 2 % of the uniform ones, so that no
-logarithm is infinite.
+forest; of more than 1000 samples it is a small one if that does not count beside the kernels.
+Categories are numbers to it, NaN where they are not known from training. Sparse views have too
+many columns for that. Probabilities are mixed with 2 % of the uniform ones, so that no logarithm is
+infinite.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,10 +32,12 @@ from kernelquilt.kernels.inputs import Samples
 from kernelquilt.kernels.subsets import ViewSubsets
 from kernelquilt.quilt.expert_columns import Columns
 from kernelquilt.quilt.forests import FORESTS, TreeArrays
-from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.quilt.space.passes import Sample
 from kernelquilt.quilt.subsets import raw_outputs, subset_outputs
 
 N_TREES = 250
+FEW_SAMPLES = 1000  # above which a smaller forest tells whether that one is needed:
+TRIAL = {"n_estimators": 50, "max_samples": 3000}  # trees, and samples at most that each sees
 MOST_ROWS = 50_000  # that a tree of the default forest sees
 MIXED = 0.02  # share of the uniform probabilities
 N_FOLDS = 5
@@ -121,7 +126,7 @@ class ColumnExpert:
     columns : Columns
         What it sees of samples.
     out_of_sample : ndarray of shape (n, c)
-        Probabilities, or predictions, of the training samples.
+        Probabilities, or predictions, of the training samples that have tuned the quilt.
     classify : bool
         Whether these are probabilities of c classes, or predictions of c targets.
     """
@@ -176,18 +181,23 @@ class ColumnExpert:
 
 
 def fit_experts(
-    estimator: Any, fitted: Any, data: Samples, part: Targets, *, classify: bool
+    estimator: Any,
+    fitted: Any,
+    drawn: Sample,
+    counts: Callable[[Floats], bool],
+    *,
+    classify: bool,
 ) -> list[ColumnExpert]:
-    """Fit the experts of a quilt estimator to the samples that its quilt uses.
+    """Fit the experts of a quilt estimator to the samples in memory.
 
     Parameters
     ----------
     estimator : QuiltClassifier or QuiltRegressor
     fitted : FittedQuilt
-    data : MultiView or KernelStack
-        All training samples.
-    part : Targets
-        Of the samples that it uses.
+    drawn : Sample
+        Those that have tuned the quilt among them.
+    counts : callable
+        Tells of out-of-sample outputs (n, c) of these whether they count beside the kernels.
     classify : bool
         Whether these are classes.
 
@@ -197,10 +207,10 @@ def fit_experts(
         None without columns, with less than two views, or where a view is sparse.
     """
     views = fitted.input.views_of(fitted.kernels)
-    if estimator.experts is None or len(views) < 2 or sparse_views(data):
+    source, part = as_given(drawn.data), drawn.targets
+    if estimator.experts is None or len(views) < 2 or sparse_views(source):
         return []
     rng = check_random_state(estimator.random_state)
-    source = as_given(data)[fitted.samples]
     # experts that are given may know columns by their number; the forest draws the same columns
     # whatever the order of the views
     by_default = isinstance(estimator.experts, str)
@@ -208,22 +218,27 @@ def fit_experts(
     columns = Columns(source, np.arange(len(source)), views, scaled=by_default)
     X = columns.of(source)
     with Passes(type(estimator).__name__, estimator.verbose).stage("experts on columns"):
-        return [
-            fit_expert(
-                expert,
-                columns,
-                X,
-                part.codes
-                if classify
-                else _rounded(part.Y[:, 0] if part.Y.shape[1] == 1 else part.Y),
-                part.Y.shape[1],
-                classify=classify,
-                sample_weight=_rounded(part.weight),
-                n_jobs=estimator.n_jobs,
-                rng=rng,
-            )
-            for expert in chosen_experts(estimator.experts, len(X), rng, classify=classify)
-        ]
+        chosen = chosen_experts(estimator.experts, len(X), rng, classify=classify)
+        single = part.Y[:, 0] if part.Y.shape[1] == 1 else part.Y
+        learn = partial(
+            fit_expert,
+            columns=columns,
+            X=X,
+            targets=part.codes if classify else _rounded(single),
+            n_outputs=part.Y.shape[1],
+            classify=classify,
+            sample_weight=_rounded(part.weight),
+            judges=np.searchsorted(drawn.rows, fitted.samples),
+            n_jobs=estimator.n_jobs,
+            rng=rng,
+        )
+        if not by_default or len(X) <= FEW_SAMPLES:
+            return [learn(expert) for expert in chosen]
+        (forest,) = chosen
+        # half of the samples: each is then out of bag of enough of few trees
+        few = {**TRIAL, "max_samples": min(len(X) // 2, TRIAL["max_samples"])}
+        found = learn(clone(forest).set_params(**few))
+        return [learn(forest) if counts(found.out_of_sample) else found]
 
 
 def _rounded(values: Floats) -> Floats:
@@ -240,6 +255,7 @@ def fit_expert(
     *,
     classify: bool,
     sample_weight: Floats,
+    judges: Indices,
     n_jobs: int | None,
     rng: np.random.RandomState,
 ) -> ColumnExpert:
@@ -260,6 +276,8 @@ def fit_expert(
         Whether they are classes.
     sample_weight : ndarray of shape (n,)
         Positive.
+    judges : ndarray of int of shape (k,)
+        The samples whose outputs are kept.
     n_jobs : int or None
         Given to the estimator while it is fitted, if it has the parameter.
     rng : RandomState
@@ -285,7 +303,7 @@ def fit_expert(
             found = _by_folds(
                 estimator, X, targets, sample_weight, n_outputs, classify, n_jobs=n_jobs, rng=rng
             )
-    return ColumnExpert(estimator, columns, found, classify)
+    return ColumnExpert(estimator, columns, found[judges], classify)
 
 
 def _fit(estimator: Any, X: Floats, targets: Any, sample_weight: Floats) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.kernels.inputs import KernelInput, Samples
 from kernelquilt.kernels.subsets import samples_in
-from kernelquilt.quilt.model import Completed, Quilt, TransferCompletion, fit_quilt
+from kernelquilt.quilt.model import Completed, Landmarks, Quilt, TransferCompletion, fit_quilt
 from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.space.gram_completion import complete_grams
 from kernelquilt.quilt.space.pair_maps import Features
@@ -41,6 +41,7 @@ from kernelquilt.quilt.subsets import quilt_scores
 
 POINTS = (3, 7)  # least and most landmarks of all views together, for each landmark of a view
 POINT_SHARE = 7  # between them, one of so many samples
+JUDGES = 3000  # samples that are left out in turn, where not all are landmarks
 
 CONSTRAINTS: dict[str, Any] = {
     **LANDMARK_CONSTRAINTS,
@@ -129,8 +130,8 @@ class FittedQuilt:
         return quilt_scores(self.quilt, Z, observed, lengths, sample_of, kept, bool(counted[-1]))
 
 
-def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[FittedQuilt, Targets]:
-    """Fit the quilt of an estimator, and return the targets of the samples that tune it.
+def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[FittedQuilt, Sample]:
+    """Fit the quilt of an estimator, and return the samples in memory.
 
     Parameters
     ----------
@@ -141,25 +142,34 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
     Returns
     -------
     fitted : FittedQuilt
-    targets : Targets
-        Of ``fitted.samples``.
+    drawn : Sample
+        Of them, ``fitted.samples`` have tuned it.
     """
     rng = check_random_state(estimator.random_state)
     exact = estimator.completion is not None
     if exact:
         _check_completion(estimator, targets)
-    sample = take_sample(estimator, data, targets, rng)
+    drawn = take_sample(estimator, data, targets, rng)
     n_all = int(np.count_nonzero(targets.copies))
     n_landmarks = n_all if exact else landmark_count(estimator, data, n_all)
     check_feature_memory(estimator, data, n_all, n_landmarks, n_points(n_all, n_landmarks))
-    held = fit_sample_input(estimator, data, sample)
-    observed = held.observed[sample.columns]
+    held = fit_sample_input(estimator, data, drawn)
+    observed = held.observed[drawn.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
-    with sample.passes.stage("features of views"):
-        views, Z = fit_sample_views(estimator, held, sample, np.flatnonzero(used), n_landmarks, rng)
+    with drawn.passes.stage("features of views"):
+        views, Z = fit_sample_views(estimator, held, drawn, np.flatnonzero(used), n_landmarks, rng)
     some = np.flatnonzero(observed[:, used].any(axis=1))
-    sample, observed = sample.part(some), observed[np.ix_(some, used)]
+    drawn, observed = drawn.part(some), observed[np.ix_(some, used)]
     Z = Z if len(some) == len(Z[0]) else [z[some] for z in Z]
+    points = _drawn(rng, len(some), n_points(n_all, n_landmarks))
+    judges = np.arange(len(some))
+    if len(some) > JUDGES and n_landmarks < n_all:
+        judges = _drawn(rng, len(some), JUDGES)
+        drawn = drawn.in_blocks(data, targets, estimator.n_jobs)
+    landmarks = None
+    if len(points) < len(some) or drawn.everyone is not None:
+        landmarks = Landmarks(*_of_rows(points, Z, observed), drawn.targets.copies[points])
+    sample, (Z, observed) = drawn.part(judges), _of_rows(judges, Z, observed)
     lengths = views.lengths(sample.data, Z, observed)
     views = views.forget_others()
     with sample.passes.stage("completion of views"):
@@ -174,7 +184,7 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
             completed,
             sample.targets,
             names=views.names,
-            points=_points(len(some), n_all, n_landmarks, rng),
+            landmarks=landmarks,
             pattern=estimator.pattern,
             sum_over_all=sum_over_all,
             n_jobs=estimator.n_jobs,
@@ -183,10 +193,19 @@ def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[Fit
     if estimator.completion is None:
         transfer = quilt.completion.transfer
         quilt.made_of_landmarks = transfer.by_samples and views.are_all_of(len(some))
-        if quilt.joint is not None and len(quilt.joint.lengths) < len(some):
+        if quilt.joint is not None and len(points) < len(some):
             quilt = quilt.rounded()
     copies = _copies(sample) if quilt.made_of_landmarks else None
-    return FittedQuilt(views, quilt, sample.rows, copies), sample.targets
+    return FittedQuilt(views, quilt, sample.rows, copies), drawn
+
+
+def _drawn(rng: np.random.RandomState, n: int, count: int) -> Indices:
+    """Return some of n samples, all of them if they are no more."""
+    return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
+
+
+def _of_rows(rows: Indices, Z: Features, observed: Bools) -> tuple[Features, Bools]:
+    return (Z, observed) if len(rows) == len(observed) else ([z[rows] for z in Z], observed[rows])
 
 
 def _copies(sample: Sample) -> Copies:
@@ -243,12 +262,6 @@ def n_points(n: int, n_landmarks: int) -> int:
     """Return how many landmarks all views together have."""
     least, most = POINTS
     return min(n, max(least * n_landmarks, min(most * n_landmarks, n // POINT_SHARE)))
-
-
-def _points(n: int, n_all: int, n_landmarks: int, rng: np.random.RandomState) -> Indices:
-    """Return the landmarks of all views together."""
-    count = n_points(n_all, n_landmarks)
-    return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
 
 
 def store_attributes(

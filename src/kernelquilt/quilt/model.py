@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt._typing import Bools, Floats
 from kernelquilt.kernels.functions import pair_median
 from kernelquilt.quilt.ridge import FeatureRidge, Sums
 from kernelquilt.quilt.ridge_classifier import Targets
@@ -58,10 +58,10 @@ from kernelquilt.quilt.space.experts import (
     joint_distances,
     joint_map,
     products_with,
-    without_residuals,
 )
 from kernelquilt.quilt.space.maps import centre_and_scale, rounded
 from kernelquilt.quilt.space.pair_maps import Features
+from kernelquilt.quilt.space.regressions import squared_lengths
 from kernelquilt.quilt.space.threads import mapped, summed
 from kernelquilt.quilt.space.transfer import Transfer
 from kernelquilt.quilt.space.weighted import WeightedSums
@@ -207,6 +207,27 @@ class Completed(NamedTuple):
     completion: Any
 
 
+class Landmarks(NamedTuple):
+    """The landmarks of expert B before absent views are filled in.
+
+    Attributes
+    ----------
+    Z : Features of k samples
+    observed : ndarray of bool of shape (k, M)
+    copies : ndarray of shape (k,)
+        As how many copies they count.
+    """
+
+    Z: Features
+    observed: Bools
+    copies: Floats
+
+    def completed(self, completion: Any) -> Floats:
+        """Return their features (k, D) afterwards."""
+        unused = np.zeros(self.observed.T.shape)
+        return np.hstack(completion.complete(self.Z, self.observed, unused)[0])
+
+
 SumOverAll = Callable[[Any, list[JointMap], PatternMap | None], list[Sums]]
 
 
@@ -215,7 +236,7 @@ def fit_quilt(
     targets: Targets,
     *,
     names: tuple[str, ...],
-    points: Indices,
+    landmarks: Landmarks | None = None,
     pattern: bool = False,
     sum_over_all: SumOverAll | None = None,
     n_jobs: int | None = None,
@@ -229,8 +250,8 @@ def fit_quilt(
         With positive weights.
     names : tuple of M str
         Names of the kernels.
-    points : ndarray of int
-        The landmarks of expert B, among the n samples.
+    landmarks : Landmarks, optional
+        Those of expert B; by default all samples.
     pattern : bool, default=False
         Whether to fit a ridge to the pattern of absence.
     sum_over_all : callable, optional
@@ -245,9 +266,8 @@ def fit_quilt(
     """
     M, observed = len(data.Z), data.observed
     flat = np.hstack(data.filled)
-    own = np.einsum("ij,ij->i", flat[points], flat[points])
-    exact = len(points) == len(flat) and sum_over_all is None
-    D, joint = _joint_maps(data, flat, own, points, targets, exact, n_jobs)
+    exact = landmarks is None
+    D, joint = _joint_maps(data, flat, landmarks, targets, n_jobs)
     by_pattern = None
     if pattern:
         by_pattern = PatternMap(*centre_and_scale(observed.astype(np.float64), targets.copies))
@@ -295,22 +315,25 @@ def fit_quilt(
 def _joint_maps(
     data: Completed,
     flat: Floats,
-    own: Floats,
-    points: Indices,
+    landmarks: Landmarks | None,
     targets: Targets,
-    exact: bool,
     n_jobs: int | None,
 ) -> tuple[Any, list[JointMap]]:
     """Return distances from the landmarks of expert B, and its kernels; none for one view."""
     if len(data.Z) == 1:
         return None, []
-    if data.kernels is None:
-        products = mapped(partial(products_with, flat[points]), flat, n_jobs=n_jobs)
+    points = flat if landmarks is None else landmarks.completed(data.completion)
+    own = squared_lengths(points)
+    if landmarks is None and data.kernels is not None:
+        products = data.kernels.sum(axis=0)
     else:
-        products = data.kernels.sum(axis=0)[:, points]
+        products = mapped(partial(products_with, points), flat, n_jobs=n_jobs)
     D = joint_distances(data.lengths, own, products)
-    among = D if exact else without_residuals(D[points])
-    rates = np.array(RATES) / pair_median(among, targets.copies[points])
-    if not exact:
-        rates = best_rate(D, among, rates, targets, n_jobs)
-    return D, [joint_map(rate, flat[points], own, among, exact) for rate in rates]
+    if landmarks is None:
+        rates = np.array(RATES) / pair_median(D, targets.copies)
+        return D, [joint_map(rate, points, own, D, exact=True) for rate in rates]
+    among = joint_distances(own, own, mapped(partial(products_with, points), points, n_jobs=n_jobs))
+    np.fill_diagonal(among, 0.0)
+    rates = np.array(RATES) / pair_median(among, landmarks.copies)
+    (rate,) = best_rate(D, among, rates, targets, n_jobs)
+    return D, [joint_map(rate, points, own, among, exact=False)]

@@ -133,14 +133,20 @@ class QuiltRegressor(BaseRidgeRegressor):
         check_experts(self.experts, data, classify=False)
 
     def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
-        fitted, part = fit_to_samples(self, data, targets)
+        fitted, drawn = fit_to_samples(self, data, targets)
+        part = targets.part(fitted.samples)
         loo = fitted.quilt.early_loo, fitted.quilt.late_loo
         early, late = (
             solve_linear_stacking(scores, part.Y, sample_weight=part.weight) for scores in loo
         )
         store_attributes(self, fitted, early, late)
-        self.experts_ = fit_experts(self, fitted, data, part, classify=False)
-        outputs = self._outputs(loo, [expert.out_of_sample for expert in self.experts_])
+        outputs = self._outputs(loo)
+
+        def counts(predicted: Floats) -> bool:
+            return bool(_joined(np.array([*outputs, predicted]), part)[-1] > 0)
+
+        self.experts_ = fit_experts(self, fitted, drawn, counts, classify=False)
+        outputs = np.array([*outputs, *(expert.out_of_sample for expert in self.experts_)])
         if self.cross_fit:
             rows = fitted.samples
             outputs = cross_fitted(self, data[rows], y[rows], part, outputs)
@@ -158,9 +164,7 @@ class QuiltRegressor(BaseRidgeRegressor):
         """Learn the weights of the members from their out-of-sample predictions (K, n, c)."""
         self.member_names_ = member_names(self.experts_)
         self.member_weights_ = member_weights(
-            outputs,
-            lambda each: solve_linear_members(each, part.Y, sample_weight=part.weight),
-            refitted=self.cross_fit,
+            outputs, lambda each: _joined(each, part), refitted=self.cross_fit
         )
         together = np.tensordot(self.member_weights_, outputs, axes=1)
         self.member_scores_ = {
@@ -174,12 +178,17 @@ class QuiltRegressor(BaseRidgeRegressor):
 
     def _member_outputs(self, rows: Any) -> Floats:
         """Return the predictions (K, n_rows, c) of the members in units of the scaled targets."""
-        return self._outputs(
-            self._fitted.scores(rows, self.early_stacking_.weights > 0),
-            [expert.outputs(rows) for expert in self.experts_],
+        outputs = self._outputs(self._fitted.scores(rows, self.early_stacking_.weights > 0))
+        return np.array([*outputs, *(expert.outputs(rows) for expert in self.experts_)])
+
+    def _outputs(self, scores: tuple[Floats, Floats]) -> Floats:
+        """Return the predictions (2, n, c) of early and late, from their scores."""
+        stackings = self.early_stacking_, self.late_stacking_
+        return np.array(
+            [stacking.combine(each) for stacking, each in zip(stackings, scores, strict=True)]
         )
 
-    def _outputs(self, scores: tuple[Floats, Floats], others: list[Floats]) -> Floats:
-        stackings = self.early_stacking_, self.late_stacking_
-        kernels = [stacking.combine(each) for stacking, each in zip(stackings, scores, strict=True)]
-        return np.array([*kernels, *others])
+
+def _joined(outputs: Floats, part: Targets) -> Floats:
+    """Return the weights (K,) of members, from their predictions (K, n, c)."""
+    return solve_linear_members(outputs, part.Y, sample_weight=part.weight)

@@ -36,6 +36,7 @@ import numpy as np
 from kernelquilt._typing import Floats
 from kernelquilt.core.psd import symmetric_eigh
 from kernelquilt.kernels.centring import mean_diagonal
+from kernelquilt.quilt.space.search import FEW, MANY, LeftOut, least_near, leave_out
 
 PENALTIES = np.logspace(-3.0, 1.5, 12)
 NEGLIGIBLE = 1e-12  # eigenvalue, in units of the largest, below which a direction is rounding
@@ -56,7 +57,7 @@ class RidgeFit:
     error : float
         Weighted mean squared error of `loo`, summed over the outputs.
     errors : ndarray of shape (n_lams,)
-        The same for every penalty.
+        The same for every penalty, inf for those that were not tried.
     """
 
     coef: Floats
@@ -101,17 +102,44 @@ def solve_ridge_loo(
     A = K if whole else K[np.ix_(used, used)]
     if sample_weight is not None:
         A = root[:, None] * A * root
-    s, U = symmetric_eigh(A, overwrite=A is not K)
     target = Y if whole else Y[used]
     share = None if held_out is None else held_out[used]
-    spectral = solve_spectral_loo(U, s, target, lams, weight[used], share)
+    found = None
+    if len(used) > MANY:
+        found = _search(A, target, lams, weight[used], share)
+    if found is None:
+        s, U = symmetric_eigh(A, overwrite=A is not K)
+        found = solve_spectral_loo(U, s, target, lams, weight[used], share)
     if whole:
-        return spectral
+        return found
     coef, loo = np.zeros(Y.shape), np.empty(Y.shape)
-    coef[used], loo[used] = spectral.coef, spectral.loo
+    coef[used], loo[used] = found.coef, found.loo
     unused = np.flatnonzero(weight <= 0)
-    loo[unused] = K[np.ix_(unused, used)] @ spectral.coef
-    return RidgeFit(coef, spectral.lam, loo, spectral.error, spectral.errors)
+    loo[unused] = K[np.ix_(unused, used)] @ found.coef
+    return RidgeFit(coef, found.lam, loo, found.error, found.errors)
+
+
+def _search(
+    A: Floats, Y: Floats, lams: Floats, weight: Floats, held_out: Floats | None
+) -> RidgeFit | None:
+    """Do the same for the weighted kernel of many samples; None if it is indefinite."""
+    root = np.sqrt(weight)[:, None]
+    some = np.arange(0, len(A), -(-len(A) // FEW))
+    s, U = symmetric_eigh(A[np.ix_(some, some)], overwrite=True)
+    share = None if held_out is None else held_out[some]
+    start = solve_spectral_loo(U, s, Y[some], lams, weight[some], share).errors.argmin()
+    errors = np.full(len(lams), np.inf)
+
+    def tried(k: int) -> tuple[float, LeftOut | None]:
+        found = leave_out(A, root * Y, lams[k], held_out)
+        errors[k] = np.inf if found is None else found.error / weight.sum()
+        return errors[k], found
+
+    best, found = least_near(tried, len(lams), int(start))
+    if found is None:
+        return None
+    loo = Y - lams[best] * found.coef / root / found.free[:, None]
+    return RidgeFit(root * found.coef, float(lams[best]), loo, float(errors[best]), errors)
 
 
 def solve_spectral_loo(

@@ -13,9 +13,10 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from kernelquilt._messages import check_mask, check_names, quoted
-from kernelquilt._typing import Array
+from kernelquilt._typing import Array, Indices
 from kernelquilt.core.blocks import default_lengths, sliced_chunks
 from kernelquilt.core.chunks import Chunks, LocalChunks
+from kernelquilt.core.limits import in_copy_of_file
 from kernelquilt.data.blocks import as_csr, cells, is_frame, names_of_columns
 from kernelquilt.data.lazy.assembly import Assembly, assembled
 from kernelquilt.data.lazy.views import LazyViews
@@ -70,7 +71,43 @@ def _array_chunks(arrays: Mapping[str, Any]) -> tuple[Chunks, dict[str, Any]]:
 
 
 def _sliced(arrays: tuple[Any, ...], rows: slice) -> tuple[Any, ...]:
-    return tuple(each[rows] if issparse(each) else np.asarray(each[rows]) for each in arrays)
+    return tuple(
+        each[rows] if issparse(each) else np.asarray(in_copy_of_file(each[rows])) for each in arrays
+    )
+
+
+def slices_of(data: MultiView) -> LazyViews:
+    """Return views in memory, or in mapped files, that are read in slices of rows.
+
+    Parameters
+    ----------
+    data : MultiView
+        Of arrays and sparse matrices.
+
+    Returns
+    -------
+    views : LazyViews
+        Of the same samples.
+    """
+    blocks = {name: block[:0] for name, block in data._blocks.items()}
+    cut = partial(_slice_of, data)
+    made = _Slices.of_chunks(blocks, sliced_chunks(cut, default_lengths(len(data))), data.columns)
+    made._seen, made.held = (data.observed, data.index), data
+    return made
+
+
+def _slice_of(data: MultiView, rows: slice) -> MultiView:
+    blocks = {name: in_copy_of_file(block[rows]) for name, block in data._blocks.items()}
+    return MultiView._build(blocks, data.observed[rows], None, data.columns)
+
+
+class _Slices(LazyViews):
+    """Samples of which single ones are found without reading all others."""
+
+    held: MultiView
+
+    def _loaded(self, rows: Indices) -> MultiView:
+        return self.held[rows]
 
 
 class _RowGroup(NamedTuple):

@@ -1,7 +1,7 @@
 """Views whose samples are not in memory."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -73,9 +73,7 @@ class LazyViews(MultiView):
         self._set(blocks, chunks.then(assembled, assembly, beside=beside), named)
 
     @classmethod
-    def of_chunks(
-        cls, blocks: dict[str, Any], chunks: Chunks, columns: Mapping[str, Any]
-    ) -> "LazyViews":
+    def of_chunks(cls, blocks: dict[str, Any], chunks: Chunks, columns: Mapping[str, Any]) -> Self:
         """Return the views of chunks that are MultiViews.
 
         Parameters

@@ -152,11 +152,6 @@ def products_with(points: Floats, flat: Floats) -> Floats:
     return np.asarray(flat @ points.T)
 
 
-def without_residuals(D: Floats) -> Floats:
-    """Return distances (k, k) between landmarks, which have nothing outside of the span."""
-    return np.asarray(np.maximum(D - D.diagonal()[:, None], 0.0))
-
-
 def fit_expert_ridge(
     z: Floats, targets: Targets, lams: Floats = PENALTIES, sums: Sums | None = None
 ) -> tuple[FeatureRidge, Floats]:

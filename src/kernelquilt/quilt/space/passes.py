@@ -74,6 +74,12 @@ class Sample(NamedTuple):
     everyone: AllSamples | None
     passes: Passes
 
+    def in_blocks(self, data: Samples, targets: Targets, n_jobs: int | None) -> "Sample":
+        """Return the same, beside all training samples in blocks."""
+        if self.everyone is not None:
+            return self
+        return self._replace(everyone=_in_blocks(data, targets, n_jobs, self.passes))
+
     def part(self, rows: Indices) -> "Sample":
         """Return some of the samples."""
         if len(rows) == len(self.rows):

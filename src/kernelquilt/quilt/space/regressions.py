@@ -14,6 +14,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from kernelquilt._typing import Floats
 from kernelquilt.core.psd import symmetric_eigh
+from kernelquilt.quilt.space.search import MANY, least_near
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
 
@@ -108,14 +109,16 @@ def solve_by_features(
 def refine_by_samples(Q: Floats, known: Floats, held_out: Floats) -> Floats:
     """Return the coefficients (n, D_p) of the ridge with the least error."""
     diagonal = Q.diagonal().copy()
-    best, coef = np.inf, known
-    for eps in RIDGES:
-        np.fill_diagonal(Q, diagonal + eps)
-        found, inverse = _solved(Q, known)
-        error = float((squared_lengths(found) / _free(inverse, eps, held_out) ** 2).sum())
-        if error < best:
-            best, coef = error, found
-    return coef
+
+    def tried(k: int) -> tuple[float, Floats]:
+        np.fill_diagonal(Q, diagonal + RIDGES[k])
+        coef, inverse = _solved(Q, known)
+        free = _free(inverse, RIDGES[k], held_out)
+        return float((squared_lengths(coef) / free**2).sum()), coef
+
+    if len(Q) > MANY:
+        return least_near(tried, len(RIDGES), len(RIDGES) // 2)[1]
+    return min((tried(k) for k in range(len(RIDGES))), key=lambda each: each[0])[1]
 
 
 def refine_by_features(
