@@ -109,24 +109,6 @@ def test_all_weights_times_a_constant_and_the_penalty_over_it_change_nothing(cla
     )
 
 
-QUILTS = [
-    kq.QuiltClassifier(experts=None),
-    kq.LateFusionClassifier(),
-    kq.quilt.LpMKLRidgeClassifier(),
-]
-
-
-@pytest.mark.parametrize("factor", [1e-100, 1e-4, 1e4, 1e100])
-@pytest.mark.parametrize("classifier", QUILTS, ids=repr)
-def test_only_ratios_of_weights_count_in_the_quilt_family(classifier, factor):
-    blocks, observed, y = views()
-    data = kq.MultiView(blocks, observed=observed)
-    weight = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
-    expected = clone(classifier).fit(data, y, sample_weight=weight).predict_proba(data)
-    found = clone(classifier).fit(data, y, sample_weight=factor * weight).predict_proba(data)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
-
-
 def test_views_and_kernels_that_cannot_be_squared_are_refused():
     blocks, _, y = views()
     with pytest.raises(ValueError, match=r"view 'b' has values up to .* divide it"):

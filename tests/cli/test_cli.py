@@ -159,7 +159,7 @@ class TestCommand:
             [sys.executable, "-m", "kernelquilt.cli", "demo", "--quick", "--output", path],
             capture_output=True,
             encoding="utf-8",
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         # on a slow machine there is progress to be told

@@ -70,7 +70,7 @@ def problems(draw):
     return blocks, codes, weight
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     problem=problems(),
     cross_fit=st.booleans(),
@@ -95,7 +95,7 @@ def test_probabilities_or_a_clear_error(problem, cross_fit, experts, class_weigh
             assert_sensible(model, blocks)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(problem=problems(), cross_fit=st.booleans(), size=st.sampled_from([1e-200, 1.0, 1e200]))
 def test_predictions_or_a_clear_error(problem, cross_fit, size):
     blocks, codes, weight = problem
@@ -256,7 +256,7 @@ def test_labels_of_any_kind(labels):
 
 @pytest.mark.parametrize("experts", ["auto", [BOOSTING]])
 @pytest.mark.parametrize("cross_fit", [False, True])
-@pytest.mark.parametrize("counts", [[30, 1], [2, 1], [1, 1, 1], [5, 2, 1, 1], [3] * 15])
+@pytest.mark.parametrize("counts", [[30, 1], [2, 1], [1, 1, 1], [5, 2, 1, 1], [3] * 8])
 def test_few_samples_of_a_class(counts, cross_fit, experts):
     codes = np.repeat(np.arange(len(counts)), counts)
     X = views_of(codes, share=0.0)

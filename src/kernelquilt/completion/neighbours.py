@@ -61,8 +61,8 @@ class KNNFill(BaseCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.completion.KNNFill().fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(kq.completion.KNNFill().fit_transform(stack).observed.all())
+    True
     """
 
     _arrays = (2.5, 4.0)

@@ -117,8 +117,8 @@ class CompletionSearchCV(BestCandidate, MetaEstimatorMixin, StackTransformer):
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
     >>> grid = {"eps": [0.01, 0.1, 1]}
     >>> search = kq.completion.CompletionSearchCV(kq.TransferFill(), grid, random_state=0)
-    >>> search.fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(search.fit_transform(stack).observed.all())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -140,8 +140,8 @@ class WishartCompletion(BaseCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.WishartCompletion().fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(kq.WishartCompletion().fit_transform(stack).observed.all())
+    True
     """
 
     _arrays = (7.0, 2.0)

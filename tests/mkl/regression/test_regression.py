@@ -26,7 +26,7 @@ REGRESSORS = [
 every_regressor = pytest.mark.parametrize("regressor", REGRESSORS)
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(25))
 def test_optima_are_those_of_a_conic_solver(seed):
     K, factors, observed, y, C, epsilon = regression_problem(seed)
     M = len(K)

@@ -181,8 +181,8 @@ class AuxiliaryEMCompletion(BaseCompleter):
     >>> absent = kq.datasets.make_absent(stack, 0.3, random_state=0).observed
     >>> absent[:, 0] = True
     >>> stack = kq.KernelStack(stack.gram(), absent, names=stack.names)
-    >>> kq.completion.AuxiliaryEMCompletion().fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(kq.completion.AuxiliaryEMCompletion().fit_transform(stack).observed.all())
+    True
     """
 
     _arrays = (3.0, 6.0)

@@ -263,8 +263,8 @@ class LatentFactorCompletion(BaseCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.completion.LatentFactorCompletion(5).fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(kq.completion.LatentFactorCompletion(5).fit_transform(stack).observed.all())
+    True
     """
 
     _arrays = (3.0, 5.0)

@@ -245,8 +245,8 @@ class SDPCompletion(BaseCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.completion.SDPCompletion().fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(kq.completion.SDPCompletion().fit_transform(stack).observed.all())
+    True
     """
 
     _arrays = (12.5, 2.0)

@@ -80,8 +80,8 @@ def sparse_basis(
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
     >>> K = X @ X.T
     >>> found = kq.completion.sparse_basis(K, 10.0)
-    >>> len(found.basis) < 10, np.abs(found.approximate(K) - K).max() < 0.5
-    (True, np.True_)
+    >>> len(found.basis) < 10, bool(np.abs(found.approximate(K) - K).max() < 0.5)
+    (True, True)
     """
     n = len(K)
     rows, start = np.arange(n), np.asarray(np.eye(n))

@@ -184,8 +184,8 @@ class SVTFill(BaseCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.completion.SVTFill().fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(kq.completion.SVTFill().fit_transform(stack).observed.all())
+    True
     """
 
     _arrays = (6.0, 2.0)

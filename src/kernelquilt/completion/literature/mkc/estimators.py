@@ -183,8 +183,8 @@ class EmbeddingCompletion(BaseCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.completion.EmbeddingCompletion(tol=1e-3).fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(kq.completion.EmbeddingCompletion(tol=1e-3).fit_transform(stack).observed.all())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -295,8 +295,8 @@ class ApproximationCompletion(BaseCompleter):
     >>> X, y = kq.datasets.load_example("wdbc")
     >>> stack = kq.ViewKernels().fit_transform(X)[:60]
     >>> stack = kq.datasets.make_absent(stack, 0.3, random_state=0)
-    >>> kq.completion.ApproximationCompletion(tol=1e-3).fit_transform(stack).observed.all()
-    np.True_
+    >>> bool(kq.completion.ApproximationCompletion(tol=1e-3).fit_transform(stack).observed.all())
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = _CONSTRAINTS
