@@ -16,7 +16,7 @@ from kernelquilt.core.in_step import current_reader
 from kernelquilt.core.solution import TINY
 from kernelquilt.core.svm.factors import Factors
 
-BYTES_AT_A_TIME = 2**18  # what a cache holds beside what the solvers need
+BYTES_AT_A_TIME = 2**20  # fewer take longer to hand over, more do not stay in a cache
 SEED = 20
 
 
