@@ -1,9 +1,11 @@
-"""Paths of fits over C and other parameters of the solver, each started from its neighbour.
+"""Paths of fits over C and other parameters of the solver, which share most of the work.
 
 Checking the data, computing the kernels and cleaning them is done once per training set, whatever
 the number of candidates; each candidate then starts from the weights and duals of the one before.
 Every fit still ends with its own certificate, so a path gives the same models as independent fits,
-to the tolerance of that certificate.
+to the tolerance of that certificate. On factors, where a start saves little, the candidates run in
+step instead, and each pass over the factors serves all of them: the models are those of independent
+fits, bit for bit.
 """
 
 import time
@@ -36,7 +38,12 @@ def mkl_path(
     epsilons: ArrayLike | None = None,
     sample_weight: Any = None,
 ) -> list[Any]:
-    """Fit for several values of C, and of p, lam or epsilon if there is one, with warm starts.
+    """Fit for several values of C, and of p, lam or epsilon if there is one.
+
+    On kernels each fit starts from the one before. On a `LowRankStack`, or with `n_landmarks`, all
+    run in step, at most 32 binary problems at a time: a pass over the factors serves them all, and
+    the models are those of separate fits to the last bit. MHKS classifiers start from the one
+    before there too.
 
     Parameters
     ----------
@@ -47,7 +54,8 @@ def mkl_path(
     y : array-like of shape (n,)
         Class labels, or targets.
     Cs : array-like of shape (n_C,)
-        Penalties `C`, or `c` of the MHKS family, fitted in this order; ascending is fastest.
+        Penalties `C`, or `c` of the MHKS family, fitted in this order; ascending is fastest on
+        kernels.
     ps : array-like of shape (n_p,), default=None
         Exponents; all penalties are fitted for each of them.
     lams : array-like of shape (n_lam,), default=None
@@ -61,7 +69,9 @@ def mkl_path(
     -------
     models : list of fitted estimators
         One for each epsilon, lam, p and C, C varying fastest. They share what they keep of the
-        training data.
+        training data. On factors, what one pass reads for several models is shared out among them
+        in proportion to what each would have read: `n_passes_` summed over the models are the
+        passes that were made.
 
     Examples
     --------

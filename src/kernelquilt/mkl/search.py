@@ -26,7 +26,8 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
 
     Finds what `sklearn.model_selection.GridSearchCV` finds, to the certified tolerance of the fits,
     for a fraction of the work: in each fold the kernels are computed once, and each candidate
-    starts where the one before ended.
+    starts where the one before ended. On factors the candidates of a fold share the passes over
+    them instead, as in `mkl_path`, and equal parts of the time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Regressors on factors: the same models as on kernels, and the same contracts."""
+"""Regressors on factors; what they share with classifiers is in ``mkl/test_factors.py``."""
 
 import pickle
 
@@ -99,67 +99,6 @@ def test_order_of_samples_and_columns_does_not_matter(regressor, samples):
 
 
 @every_regressor
-def test_weights_equal_repetition(regressor, samples):
-    X, y = samples
-    factors, _ = as_input("factors", X)
-    counts = np.random.default_rng(3).integers(0, 4, len(y))
-    rows = np.repeat(np.arange(len(y)), counts)
-    weighted = regressor().fit(factors, y, sample_weight=counts)
-    repeated = regressor().fit(factors[rows], y[rows])
-    np.testing.assert_allclose(weighted.predict(factors), repeated.predict(factors), atol=1e-6)
-
-
-@every_regressor
-def test_garbage_in_absent_rows_changes_no_bit(regressor, samples):
-    X, y = samples
-    clean, _ = as_input("factors", X)
-    blocks = [clean.factor(m) for m in range(3)]
-    for m, block in enumerate(blocks):
-        block[~clean.observed[:, m]] = np.resize([np.nan, np.inf, -1e9], block.shape[1])
-    dirty = kq.LowRankStack(blocks, clean.observed, clean.names)
-    one, other = regressor().fit(clean, y), regressor().fit(dirty, y)
-    np.testing.assert_array_equal(one.predict(clean), other.predict(dirty))
-
-
-@every_regressor
-def test_single_precision_and_factors_on_disk(regressor, samples, tmp_path):
-    X, y = samples
-    factors, _ = as_input("factors", X)
-    Z = factors.training_factors().Z
-    cuts = np.cumsum(factors.ranks)[:-1]
-    np.save(tmp_path / "Z.npy", Z)
-    mapped = np.load(tmp_path / "Z.npy", mmap_mode="r")
-    on_disk, single = (
-        kq.LowRankStack(np.split(each, cuts, axis=1), factors.observed, factors.names)
-        for each in (mapped, Z.astype(np.float32))
-    )
-    one, other, third = (regressor().fit(each, y) for each in (factors, on_disk, single))
-    np.testing.assert_array_equal(other.predict(on_disk), one.predict(factors))
-    assert single.dtype == np.float32
-    assert third.converged_
-    np.testing.assert_allclose(third.objective_, one.objective_, rtol=2e-3)
-
-
-@every_regressor
-def test_landmarks_inside_fit(regressor, samples):
-    X, y = samples
-    model = regressor(n_landmarks=30, views=VIEWS).fit(X, y)
-    assert model.score(X, y) > 0.4
-    assert all(coef.shape[0] == 1 and coef.shape[1] <= 30 for coef in model.coef_)
-    assert (model.explained_trace_ > 0.5).all()
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    # as many landmarks as samples have the view are the kernels themselves
-    whole = regressor(n_landmarks=90, views=VIEWS, tol=1e-6).fit(X, y)
-    exact = regressor(views=VIEWS, tol=1e-6).fit(X, y)
-    np.testing.assert_allclose(whole.objective_, exact.objective_, rtol=1e-4)
-    refitted = model.set_params(n_landmarks=None, tol=1e-6).fit(X, y)
-    assert not hasattr(refitted, "coef_")
-    assert not hasattr(refitted, "explained_trace_")
-    np.testing.assert_array_equal(refitted.predict(X), exact.predict(X))
-
-
-@every_regressor
 def test_paths_over_both_parameters(regressor, samples):
     X, y = samples
     factors, _ = as_input("factors", X)
@@ -184,33 +123,6 @@ def test_tools_of_scikit_learn_and_search(samples):
     assert search.score(factors, y) > 0.7
     with pytest.raises(ValueError, match="n_landmarks"):
         kq.MKLSearchCV(model, {"n_landmarks": [5, 10]}).fit(factors, y)
-
-
-def test_fit_and_predict_on_the_same_kind(samples):
-    X, y = samples
-    (stack, _), (factors, _) = as_input("stack", X), as_input("factors", X)
-    views = kq.as_views(X, VIEWS)
-    on_factors = kq.SimpleMKLRegressor().fit(factors, y)
-    for other in (stack, views, X):
-        with pytest.raises(ValueError, match="SimpleMKLRegressor was fitted on a LowRankStack"):
-            on_factors.predict(other)
-    with pytest.raises(ValueError, match="LowRankStack"):
-        kq.SimpleMKLRegressor().fit(stack, y).predict(factors)
-    for model in (kq.SimpleMKLRegressor(), kq.SimpleMKLRegressor(n_landmarks=9)):
-        with pytest.raises(ValueError, match=r"LowRankStack.*fitted on views"):
-            model.fit(views, y).predict(factors)
-    with pytest.raises(ValueError, match="leave them None for factors"):
-        kq.SimpleMKLRegressor(n_landmarks=9).fit(factors, y)
-    with pytest.raises(ValueError, match="'n_landmarks' parameter"):
-        kq.SimpleMKLRegressor(n_landmarks=0).fit(views, y)
-
-
-def test_memory_error_points_to_landmarks(monkeypatch, samples):
-    X, y = samples
-    monkeypatch.setenv("KERNELQUILT_MAX_MEMORY", "0.0001")
-    with pytest.raises(ValueError, match="n_landmarks=300 or a LowRankStack"):
-        kq.SimpleMKLRegressor(views=VIEWS).fit(X, y)
-    assert kq.SimpleMKLRegressor(views=VIEWS, n_landmarks=10).fit(X, y).score(X, y) > 0.3
 
 
 @every_regressor

@@ -1,9 +1,9 @@
 """Passes over factors: all that solvers read of them, counted and shared.
 
-A pass takes the rows in a random order, some at a time that a cache can hold. Solvers in step
-(:mod:`kernelquilt.core.in_step`) get these one after the other, so that memory, or a disk, is read
-once for all. Order and arithmetic do not depend on how many share a pass, and neither does any bit
-of a result.
+A pass takes the rows in a random order, unless nobody minds which. Solvers in step
+(:mod:`kernelquilt.core.in_step`) get some rows at a time, which a cache can hold, one after the
+other, so that memory, or a disk, is read once for all. What a solver does does not depend on how
+many share its passes, and neither does any bit of its result.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from kernelquilt.core.in_step import current_reader
 from kernelquilt.core.solution import TINY
 from kernelquilt.core.svm.factors import Factors
 
-BYTES_AT_A_TIME = 2**18  # what a cache holds beside what the solvers need
+BYTES_AT_A_TIME = 2**20  # fewer take longer to hand over, more do not stay in a cache
 SEED = 20
 
 
@@ -34,12 +34,15 @@ class Reading:
         Rows that are read.
     kernels : ndarray of shape (M,), bool
         Kernels whose columns are read.
+    any_order : bool
+        Whether the order of the rows does not matter, not even to rounding.
     """
 
     factors: Factors
     visit: Callable[[Indices], None]
     rows: Bools
     kernels: Bools
+    any_order: bool
 
 
 class FactorReader:
@@ -69,11 +72,13 @@ class FactorReader:
         visit: Callable[[Indices], None],
         rows: Bools | None = None,
         kernels: Bools | None = None,
+        *,
+        any_order: bool = False,
     ) -> None:
         """Make a pass over some rows (n,) and kernels (M,), all by default."""
         rows = self._all_rows if rows is None else rows
         kernels = self._all_kernels if kernels is None else kernels
-        self.n_passes += self._reader.ask(Reading(self.factors, visit, rows, kernels))
+        self.n_passes += self._reader.ask(Reading(self.factors, visit, rows, kernels, any_order))
 
     def combine(self, b: Floats) -> Floats:
         """Return ``Z'b`` in float64, (D,)."""
@@ -97,7 +102,7 @@ class FactorReader:
         Z = self.factors.Z
         v = v.astype(Z.dtype)
         found = np.empty((len(starts) - 1, len(Z)))
-        self.visit(lambda rows: multiply_rows(Z, rows, v, starts, found))
+        self.visit(lambda rows: multiply_rows(Z, rows, v, starts, found), any_order=True)
         return found
 
     def features(self, rows: Indices) -> Numbers:
@@ -113,7 +118,7 @@ class FactorReader:
             some = some[chosen[some]]
             X[places[some]] = Z[some]
 
-        self.visit(take, chosen)
+        self.visit(take, chosen, any_order=True)
         return X
 
 
@@ -130,9 +135,13 @@ def read_together(readings: list[Reading], number: int) -> list[float]:
         kernels = np.any([each.kernels for each in group], axis=0)
         alone = np.array([_entries(factors, each.rows, each.kernels) for each in group])
         passes[own] = alone * (_entries(factors, rows, kernels) / max(float(alone.sum()), TINY))
-        order = np.random.default_rng([SEED, number]).permutation(len(rows))
+        order = np.arange(len(rows))
+        if not all(each.any_order for each in group):
+            np.random.default_rng([SEED, number]).shuffle(order)
         order = order[rows[order]]
-        at_a_time = max(1, BYTES_AT_A_TIME // max(factors.Z.itemsize * factors.Z.shape[1], 1))
+        at_a_time = max(len(order), 1)
+        if len(group) > 1:
+            at_a_time = max(1, BYTES_AT_A_TIME // max(factors.Z.itemsize * factors.Z.shape[1], 1))
         for first in range(0, len(order), at_a_time):
             for each in group:
                 each.visit(order[first : first + at_a_time])

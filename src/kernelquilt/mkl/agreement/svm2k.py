@@ -118,6 +118,9 @@ class SVM2KClassifier(ViewAverageClassifier):
     number of views. A sample that lacks a view is learned from the other one and classified by
     it. With one view it is the SVM of that view.
 
+    The solver needs the two kernels themselves: of a `LowRankStack` it makes them, n x n each, and
+    refuses what is above the memory limit. `MultiKernelMHKSClassifier` does without.
+
     Parameters
     ----------
     C_a, C_b : float, default=1.0
