@@ -123,7 +123,7 @@ class QuiltClassifier(BaseRidgeClassifier):
         The fitted experts.
     used_kernels_, used_samples_ : ndarrays of int
         Kernels that at least 3 training samples have, and training samples that have one of them;
-        at most 10 000 of these, by which choices are made, and which the forest sees.
+        at most 3000 of these, by which choices are made, where not all are landmarks.
     preparation_ : ViewTransformer or None
         What fills cells and encodes categories.
     kernel_names_ : tuple of str of length M
@@ -137,10 +137,15 @@ class QuiltClassifier(BaseRidgeClassifier):
 
     Notes
     -----
-    Regressions are learned from all samples. Of more than 10 000, as many drawn at random decide on
-    what are few numbers: centres and widths, ridges and penalties, and the weights of experts,
-    members and transfers; scores that leave samples out are those of these. All samples are read
-    four times, in blocks.
+    Regressions are learned from all samples. Of more than 3000, as many drawn at random decide on
+    what are few numbers: ridges and penalties, and the weights of experts, members and transfers;
+    scores that leave samples out are those of these. Of more than 10 000, as many decide on centres
+    and widths, and the forest sees these. All samples are read four times, in blocks. With all
+    samples as landmarks all of them decide.
+
+    Of more than 1000 samples a small forest comes first, of 50 trees, and one of 250 only if that
+    has a weight beside the kernels. Penalties are then searched among neighbours instead of all
+    tried.
 
     New samples given as kernels need k(x, x): as `diag` of their `KernelStack`, as rows of the
     training stack, or because all training samples have the same.

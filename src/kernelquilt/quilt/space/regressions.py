@@ -17,6 +17,7 @@ from kernelquilt.core.psd import symmetric_eigh
 from kernelquilt.quilt.space.search import MANY, least_near
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
+START = 3  # of them, where samples are many
 
 
 def squared_lengths(z: Floats) -> Floats:
@@ -117,7 +118,7 @@ def refine_by_samples(Q: Floats, known: Floats, held_out: Floats) -> Floats:
         return float((squared_lengths(coef) / free**2).sum()), coef
 
     if len(Q) > MANY:
-        return least_near(tried, len(RIDGES), len(RIDGES) // 2)[1]
+        return least_near(tried, len(RIDGES), START)[1]
     return min((tried(k) for k in range(len(RIDGES))), key=lambda each: each[0])[1]
 
 
