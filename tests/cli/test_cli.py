@@ -471,7 +471,7 @@ class TestCompare:
                     if store.rows():
                         break
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=300)
         assert process.returncode == 130
         assert stdout == ""
         assert stderr.strip() == "interrupted; run the same command again to go on"

@@ -91,13 +91,14 @@ def fit_mixture(bases: Floats, K: Floats, start: Mixture) -> tuple[Mixture, floa
         As in `mixture_objective`.
     start : Mixture
     """
+    arrays = [bases, K]
     found = minimize(
-        mixture_objective,
+        lambda t: mixture_objective(t, *arrays),
         np.clip(start.log(), *_BOUNDS),
-        args=(bases, K),
         jac=True,
         method="L-BFGS-B",
         bounds=[_BOUNDS] * (len(bases) + 2),
         options={"maxiter": _STEPS},
     )
+    arrays.clear()  # older versions of scipy keep the function until garbage is collected
     return Mixture.from_log(found.x), float(found.fun)

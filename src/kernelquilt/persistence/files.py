@@ -25,7 +25,11 @@ from kernelquilt.persistence.versions import version_of
 
 FORMAT = 1
 STAMP = "kernelquilt.json"
-OWN_SCORE = "sklearn.metrics._scorer._PassthroughScorer"  # of a search that has no scoring
+OWN_SCORE = {  # of a search that has no scoring, and what it holds in scikit-learn 1.6
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.utils._metadata_requests.MetadataRequest",
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
+}
 STAMPED = ("numpy", "scipy", "scikit-learn", "skops")
 
 
@@ -195,7 +199,7 @@ def _release(version: str) -> list[str]:
 def _foreign(names: Sequence[str]) -> tuple[str, ...]:
     """Return those of the names that are neither classes of this package nor usual kernels."""
     known = {f"{each.__module__}.{each.__name__}" for each in PAIRWISE_KERNEL_FUNCTIONS.values()}
-    known.add(OWN_SCORE)
+    known |= OWN_SCORE
     return tuple(name for name in names if name not in known and not _is_ours(name))
 
 
