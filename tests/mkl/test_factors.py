@@ -154,8 +154,9 @@ def test_single_precision_and_factors_on_disk(predictor, samples, tmp_path):
         for each in (mapped, Z.astype(np.float32))
     )
     one, other, third = (predictor().fit(each, y) for each in (factors, on_disk, single))
-    np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
-    np.testing.assert_array_equal(outputs(other, on_disk), outputs(one, factors))
+    # where an array begins in memory decides on the last bits of some products
+    np.testing.assert_allclose(one.dual_coef_, other.dual_coef_, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(outputs(other, on_disk), outputs(one, factors), atol=1e-10)
     assert single.dtype == np.float32
     assert third.converged_
     assert third.n_passes_ > 0
