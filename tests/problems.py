@@ -26,6 +26,22 @@ def random_problem(rng, n=None, m=None):
     return np.ascontiguousarray(K), factors, observed, y, t, U
 
 
+def mostly_absent_problem(seed):
+    """Return five kernels of low rank that lack most of 50 samples, factors, labels, margins, C."""
+    rng = np.random.default_rng(seed)
+    n, m = 50, 5
+    y = np.where(rng.random(n) < 0.3, 1.0, -1.0)
+    observed = rng.random((n, m)) < 0.3
+    observed[np.arange(n), rng.integers(0, m, n)] = True
+    factors = [
+        observed[:, [p]] * (signal * y[:, None] + rng.standard_normal((n, rank)))
+        for p, (signal, rank) in enumerate([(2, 1), (1, 3), (0.3, 20), (0, 20), (0, 2)])
+    ]
+    K = np.array([F @ F.T for F in factors])
+    C = np.full(n, 10.0 ** rng.uniform(-1, 2))
+    return K, factors, y, np.ones(n), C
+
+
 def conic_svm(factor, y, t, U):
     """Return the optimum of ``max t'a - |F'b|^2 / 2`` over the box with ``sum b = 0``."""
     return conic_mkl([factor], y, t, U)

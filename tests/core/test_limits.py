@@ -6,30 +6,15 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.base import ClassifierMixin
 from threadpoolctl import threadpool_info
 
 import kernelquilt as kq
+from discovery import estimators
 from kernelquilt.core import limits
 from kernelquilt.core.limits import VARIABLE, check_memory, memory_limit
 
-CLASSIFIERS = [
-    kq.mkl.UniformMKLClassifier,
-    kq.ObservedFractionMKLClassifier,
-    kq.SimpleMKLClassifier,
-    kq.LpMKLClassifier,
-    kq.mkl.MatrixNormMKLClassifier,
-    kq.ConvexAbsentMKLClassifier,
-    kq.mkl.IterativeAbsentMKLClassifier,
-    kq.mkl.PenalizedAbsentMKLClassifier,
-    kq.mkl.MaxMarginAbsentClassifier,
-    kq.mkl.LocalizedMKLClassifier,
-    kq.mkl.SampleAdaptiveMKLClassifier,
-    kq.mkl.MHKSClassifier,
-    kq.mkl.MultiKernelMHKSClassifier,
-    kq.mkl.MultiViewSVMClassifier,
-    kq.mkl.SVM2KClassifier,
-    kq.mkl.CCAFusion,
-]
+CLASSIFIERS = estimators(ClassifierMixin, "mkl")
 IN_LANDMARKS = [kq.LateFusionClassifier, kq.quilt.LpMKLRidgeClassifier]  # any number of samples
 COMPLETERS = [
     kq.completion.ZeroFill,

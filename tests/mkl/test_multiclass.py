@@ -2,26 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.base import ClassifierMixin
 
 import kernelquilt as kq
+from discovery import estimators
 
-CLASSIFIERS = [
-    kq.mkl.UniformMKLClassifier,
-    kq.ObservedFractionMKLClassifier,
-    kq.SimpleMKLClassifier,
-    kq.LpMKLClassifier,
-    kq.mkl.MatrixNormMKLClassifier,
-    kq.ConvexAbsentMKLClassifier,
-    kq.mkl.IterativeAbsentMKLClassifier,
-    kq.mkl.PenalizedAbsentMKLClassifier,
-    kq.mkl.MaxMarginAbsentClassifier,
-    kq.mkl.LocalizedMKLClassifier,
-    kq.mkl.SampleAdaptiveMKLClassifier,
-    kq.mkl.MHKSClassifier,
-    kq.mkl.MultiKernelMHKSClassifier,
-    kq.mkl.SVM2KClassifier,
-    kq.mkl.MultiViewSVMClassifier,
-]
+CLASSIFIERS = [each for each in estimators(ClassifierMixin, "mkl") if each is not kq.mkl.CCAFusion]
 # of the solvers inside a fit on so few samples; what is tested is who votes
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*no observed view:UserWarning"),

@@ -10,7 +10,7 @@ from kernelquilt.core.weights.solvers import newton
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.datasets import load_example, make_absent
 from kernelquilt.kernels.view_kernels import ViewKernels
-from problems import absent_problem, conic_mkl, random_problem
+from problems import absent_problem, conic_mkl, mostly_absent_problem, random_problem
 
 
 def everything(m):
@@ -57,20 +57,10 @@ def test_polytope_equals_conic_solver(seed):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_low_rank_kernels_with_most_entries_absent(seed):
-    rng = np.random.default_rng(2000 + seed)
-    n, m = 50, 5
-    y = np.where(rng.random(n) < 0.3, 1.0, -1.0)
-    observed = rng.random((n, m)) < 0.3
-    observed[np.arange(n), rng.integers(0, m, n)] = True
-    factors = [
-        observed[:, [p]] * (signal * y[:, None] + rng.standard_normal((n, rank)))
-        for p, (signal, rank) in enumerate([(2, 1), (1, 3), (0.3, 20), (0, 20), (0, 2)])
-    ]
-    K = np.array([F @ F.T for F in factors])
-    C = np.full(n, 10.0 ** rng.uniform(-1, 2))
-    solution = newton(WeightedSVM(K, y, np.ones(n), C), everything(m), Options(1e-6, 200))
+    K, factors, y, t, C = mostly_absent_problem(2000 + seed)
+    solution = newton(WeightedSVM(K, y, t, C), everything(len(K)), Options(1e-6, 200))
     assert solution.converged
-    assert solution.objective == pytest.approx(conic_mkl(factors, y, np.ones(n), C), rel=2e-6)
+    assert solution.objective == pytest.approx(conic_mkl(factors, y, t, C), rel=2e-6)
 
 
 @pytest.mark.parametrize(("ratio", "digit", "C"), [(0.6, 7, 10.0), (0.8, 3, 10.0), (0.8, 0, 1.0)])
