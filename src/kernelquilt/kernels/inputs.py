@@ -33,7 +33,7 @@ from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import LEARNED, remember_views, validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.subsets import ViewSubsets
-from kernelquilt.kernels.view_kernels import ViewKernels, kernels_of_views
+from kernelquilt.kernels.view_kernels import GAUSSIANS, ViewKernels, kernels_of_views
 
 Samples = MultiView | KernelStack | LowRankStack
 
@@ -198,8 +198,9 @@ class _ViewInput(KernelInput):
 
     def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
         K = self.view_kernels._stacked(self.views)
-        for kernel, name in zip(K, self.names, strict=True):
-            check_kernel(kernel, name)
+        for m, kernel in enumerate(self.view_kernels.kernels_):
+            if not isinstance(kernel, GAUSSIANS):
+                check_kernel(K[m], self.names[m])
         return K, self.observed
 
     def _rows(self, estimator: Any, X: Any) -> MultiView:

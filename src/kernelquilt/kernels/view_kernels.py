@@ -38,6 +38,7 @@ _OWN_KERNELS = {
     "jaccard": Jaccard,
     "latent_semantic": LatentSemantic,
 }
+GAUSSIANS = Gaussian, MedianGaussian  # symmetric, between 0 and 1, and 1 of a sample with itself
 _DIAGONAL_BLOCK = 64
 _FOR_MANY_SAMPLES = "dtype=np.float32 takes half; EmpiricalKernelMap is made for many samples; "
 _REMEDY = "scale the columns of the view, or choose another kernel"
@@ -294,7 +295,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
         """
         view = self.view_of(m)
         diag = np.zeros(len(data), dtype=self.dtype)
-        if isinstance(self.kernels_[m], Gaussian | MedianGaussian):
+        if isinstance(self.kernels_[m], GAUSSIANS):
             diag[data.present(view)] = 1.0
         elif self.seen_views_[self.kernel_views_[m]]:
             rows, block = np.flatnonzero(data.present(view)), data[view]
@@ -366,13 +367,13 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
                 B = A if data is training else _observed_rows(training, view)
                 previous, squared = view, None
             if isinstance(kernel, Gaussian):
-                # all Gaussian kernels of a view share the distances
+                # all Gaussian kernels of a view share the distances, and none can leave [0, 1]
                 squared = kernel.squared_distances(A, B) if squared is None else squared
                 direct = out.shape == squared.shape and out.dtype == squared.dtype
                 values = kernel.of_squared_distances(squared, out=out if direct else None)
             else:
                 values = call_kernel(name, kernel, A, B)
-            check_finite(values, name, _REMEDY)
+                check_finite(values, name, _REMEDY)
             if values is not out:
                 out[np.ix_(rows, cols)] = values
             yield out
