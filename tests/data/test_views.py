@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 
 import kernelquilt as kq
 from kernelquilt._messages import unchanged_on_error
+from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import as_views, validate_views
 from kernelquilt.data.views import MultiView
@@ -340,18 +341,18 @@ class TestAsViews:
 
 
 class Fitter(ClassifierMixin, BaseEstimator):
-    """The least that uses validate_views."""
+    """The least that uses validate_views and match_views."""
 
     def __init__(self, views=None):
         self.views = views
 
     def fit(self, X, y=None):
         with unchanged_on_error(self):
-            self.data_ = validate_views(self, X, self.views, reset=True)
+            self.data_ = validate_views(self, X, self.views)
         return self
 
     def check(self, X):
-        return validate_views(self, X, self.views, reset=False)
+        return match_views(self, X, self.views)
 
 
 class TestValidateViews:

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
-from kernelquilt.data.training_summary import MOST_PATTERNS, frequent_patterns, summarise
+from kernelquilt.data.validation import MOST_PATTERNS, frequent_patterns, summarise
 from kernelquilt.inspection import drift
 from kernelquilt.inspection.drifting import _extreme
 

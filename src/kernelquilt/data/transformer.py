@@ -20,6 +20,7 @@ from kernelquilt.data.blocks import (
     take,
 )
 from kernelquilt.data.columns import ViewColumns
+from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.preparation import ColumnPreparation
 from kernelquilt.data.validation import check_alignment, validate_views
 from kernelquilt.data.views import MultiView
@@ -108,7 +109,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
             The transformed views, absent where they were.
         """
         with unchanged_on_error(self):
-            data = validate_views(self, X, self.views, reset=True, as_given=True)
+            data = validate_views(self, X, self.views, as_given=True)
             check_alignment(data, y, "y")
             check_consistent_length(data, y)
             warn_all_absent(data.observed, data.names, "view")
@@ -153,9 +154,7 @@ class ViewTransformer(TransformerMixin, BaseEstimator):
             A view that is absent for all training samples is absent here too.
         """
         check_is_fitted(self, "transformers_")
-        return self._transform_views(
-            validate_views(self, X, self.views, reset=False, as_given=True)
-        )
+        return self._transform_views(match_views(self, X, self.views, as_given=True))
 
     def _transform_views(self, data: MultiView) -> MultiView:
         """Transform checked samples."""

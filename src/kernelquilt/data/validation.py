@@ -1,32 +1,42 @@
-"""From any accepted input to a `MultiView`, checked against what an estimator knows of views."""
+"""From any accepted input to a `MultiView`, and what a model remembers of its training samples.
+
+It remembers the columns of their views, to which new samples are compared
+(:mod:`kernelquilt.data.new_samples`); which views they had, and between which values their columns
+were: enough to tell whether new samples are of another kind.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from kernelquilt._messages import quoted, warn_user
-from kernelquilt._typing import Bools, Indices
+from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt.core.limits import release_pages
 from kernelquilt.data.blocks import (
     as_array,
     as_csr,
-    column_names,
+    cells,
     holds_dask,
     is_annotated,
     is_dask,
     is_frame,
+    is_numeric,
+    kind_of,
+    missing,
     missing_cells,
-    names_by_position,
     naming_text,
-    nothing,
+    numbers_in,
+    numbers_of,
+    texts_in,
     with_nan,
 )
 from kernelquilt.data.columns import (
     ViewColumns,
     blocks_of_columns,
-    has_view_level,
     resolve_columns,
     with_string_labels,
 )
@@ -44,6 +54,8 @@ LEARNED = (
     "preparation_",
     "training_summary_",
 )
+MOST_PATTERNS = 1000  # that are remembered
+MOST_CATEGORIES = 1000  # of a column that is looked at
 
 
 def as_views(
@@ -133,8 +145,8 @@ def check_complete(views: MultiView, *, whole_rows: bool = False) -> None:
         block = views.given(name)
         if issparse(block):
             continue
-        cells = missing_cells(block) & (present | whole_rows)[:, None]
-        if not cells.any():
+        gaps = missing_cells(block) & (present | whole_rows)[:, None]
+        if not gaps.any():
             continue
         what = "NaN" if whole_rows else "NaN in some but not all of its columns"
         remedy = (
@@ -142,11 +154,11 @@ def check_complete(views: MultiView, *, whole_rows: bool = False) -> None:
             if whole_rows
             else "set all its columns to NaN where the view is absent"
         )
-        positions = np.flatnonzero(cells.any(axis=0)).tolist()
+        positions = np.flatnonzero(gaps.any(axis=0)).tolist()
         names = views.columns[name]
         columns = quoted(str(j) if names is None else names[j] for j in positions)
         raise ValueError(
-            f"view {name!r} has {what} for {cells.any(axis=1).sum()} of {len(views)} samples, "
+            f"view {name!r} has {what} for {gaps.any(axis=1).sum()} of {len(views)} samples, "
             f"in columns {columns}; impute single cells with ViewTransformer, or {remedy}"
         )
 
@@ -170,20 +182,13 @@ class ViewForm(NamedTuple):
 
 
 def validate_views(
-    estimator: Any,
-    X: Any,
-    views: ViewColumns,
-    *,
-    reset: bool,
-    as_given: bool = False,
-    lazy: bool = False,
+    estimator: Any, X: Any, views: ViewColumns, *, as_given: bool = False, lazy: bool = False
 ) -> MultiView:
-    """Do `as_views` for an estimator, with scikit-learn's bookkeeping.
+    """Do `as_views` for an estimator in ``fit``, with scikit-learn's bookkeeping.
 
-    With `reset`, sets ``n_features_in_`` (columns of 2-D data, otherwise views), ``view_names_``,
+    Sets ``n_features_in_`` (columns of 2-D data, otherwise views), ``view_names_``,
     ``view_sizes_``, ``view_forms_``, for 2-D data also ``view_columns_`` (positions, so that arrays
-    can follow data frames) and ``feature_names_in_``. Without `reset`, checks `X` against them: a
-    view that is not there is absent, unknown views and other columns are errors.
+    can follow data frames) and ``feature_names_in_``. `match_views` is for new samples.
 
     Parameters
     ----------
@@ -191,8 +196,6 @@ def validate_views(
     X : as in `as_views`
     views : as in `as_views`
         The parameter of the estimator.
-    reset : bool
-        True in ``fit``, False in ``predict`` and ``transform``.
     as_given : bool, default=False
         Whether views stay as they were given; otherwise they become numbers, and single missing
         cells are refused.
@@ -202,39 +205,64 @@ def validate_views(
     Returns
     -------
     views : MultiView of shape (n_samples, n_views)
-        Without `reset`, with the views at fit, in their order.
     """
-    if reset:
-        for name in ("view_columns_", "feature_names_in_"):
-            vars(estimator).pop(name, None)
-    two_dimensional = not has_views(X)
+    for name in ("view_columns_", "feature_names_in_"):
+        vars(estimator).pop(name, None)
     if not lazy:
-        _check_in_memory(estimator, X)
-    if two_dimensional and (reset or hasattr(estimator, "view_columns_")):
-        made = _split(estimator, X, views, reset)
+        check_in_memory(estimator, X)
+    two_dimensional = not has_views(X)
+    if two_dimensional:
+        X = check_two_dimensional(estimator, X, reset=True)
+        estimator.view_columns_ = resolve_columns(X, views)
+        made = MultiView(blocks_of_columns(X, estimator.view_columns_))
     else:
-        X = _recognised(X, getattr(estimator, "view_forms_", {})) if not reset else X
-        made = as_views(X, views if reset else None, partial_nan="allow")
-        if reset:
-            estimator.n_features_in_ = len(made.names)
-    if len(made) == 0:
-        raise ValueError("X has 0 samples while a minimum of 1 is required")
-    if reset:
-        remember_views(estimator, made)
-    else:
-        given, made = made, _as_fitted(made, estimator.view_forms_)
-        if not two_dimensional:  # of 2-D data scikit-learn warns
-            _warn_of_names(given, estimator.view_forms_)
-    if as_given:
-        return made
-    made = made.numeric()
+        made = as_views(X, views, partial_nan="allow")
+        estimator.n_features_in_ = len(made.names)
+    check_any(made)
+    remember_views(estimator, made)
+    return made if as_given else as_numeric(made, whole_rows=two_dimensional and views is None)
+
+
+def as_numeric(views: MultiView, *, whole_rows: bool) -> MultiView:
+    """Return views as numbers; single missing cells are refused.
+
+    With `whole_rows`, those of 2-D data that are all one view, so are rows without any value.
+    """
+    made = views.numeric()
     if isinstance(made, LazyViews):
         return made.checked(check_complete)
-    check_complete(made, whole_rows=two_dimensional and views is None and made.names == ("X",))
+    check_complete(made, whole_rows=whole_rows and made.names == ("X",))
     return made
 
 
-def _check_in_memory(estimator: Any, X: Any) -> None:
+def check_two_dimensional(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return 2-D data after scikit-learn's checks of its columns, learned with `reset`."""
+    if is_frame(X) and not is_dask(X):
+        # columns that belong to no view need not be numeric
+        validate_data(estimator, with_string_labels(X), reset=reset, skip_check_array=True)
+        return X
+    if is_dask(X) or len(getattr(X, "shape", ())) > 2:
+        as_views(X)  # which says what to do
+    X = with_nan(X)
+    with naming_text(X):
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float64,
+            ensure_all_finite=False,
+        )
+
+
+def check_any(views: MultiView) -> None:
+    """Refuse views of no samples."""
+    if len(views) == 0:
+        raise ValueError("X has 0 samples while a minimum of 1 is required")
+
+
+def check_in_memory(estimator: Any, X: Any) -> None:
+    """Refuse views that are not in memory."""
     if isinstance(X, LazyViews) or holds_dask(X):
         raise ValueError(
             f"{type(estimator).__name__} needs samples in memory, but the views are lazy; load "
@@ -316,135 +344,146 @@ def check_alignment(data: Any, y: Any, what: str) -> None:
     raise ValueError(f"the index of {what} holds {problem}")
 
 
-def _split(estimator: Any, X: Any, views: ViewColumns, reset: bool) -> MultiView:
-    """Split 2-D data into views, with scikit-learn's checks of its columns."""
-    if is_dask(X) or not is_frame(X):
-        if is_dask(X) or len(getattr(X, "shape", ())) > 2:
-            as_views(X)  # which says what to do
-        X = with_nan(X)
-        with naming_text(X):
-            X = validate_data(
-                estimator,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=np.float64,
-                ensure_all_finite=False,
-            )
-    else:
-        flat = with_string_labels(X)
-        at_hand = {} if reset else _views_at_hand(estimator, flat)
-        if at_hand:
-            return MultiView(blocks_of_columns(X, at_hand))
-        # columns that belong to no view need not be numeric
-        validate_data(estimator, flat, reset=reset, skip_check_array=True)
-    if reset:
-        estimator.view_columns_ = resolve_columns(X, views)
-    return MultiView(blocks_of_columns(X, estimator.view_columns_))
+class ColumnRanges(NamedTuple):
+    """The values of the columns of a view.
+
+    Attributes
+    ----------
+    low, high : ndarrays of shape (d,)
+        The smallest and the largest number, NaN where there is none.
+    n_values : ndarray of int of shape (d,)
+        How many numbers there are.
+    texts : dict of int to list of str
+        Categories of the columns that hold such, sorted; none of columns with more than 1000.
+    """
+
+    low: Floats
+    high: Floats
+    n_values: Indices
+    texts: dict[int, list[str]]
 
 
-def _views_at_hand(estimator: Any, frame: Any) -> dict[str, Indices]:
-    """Return the columns of the views in a frame that lacks the others as a whole, else nothing."""
-    names = getattr(estimator, "feature_names_in_", ())
-    place = {label: position for position, label in enumerate(frame.columns)}
-    if not set(place) < set(names):
-        return {}
-    found = {
-        view: np.array([place.get(names[position], -1) for position in positions])
-        for view, positions in estimator.view_columns_.items()
-    }
-    in_part = [
-        view for view, columns in found.items() if (columns < 0).any() and columns.max() >= 0
-    ]
-    return {} if in_part else {view: each for view, each in found.items() if each.min() >= 0}
+@dataclass(frozen=True)
+class TrainingSummary:
+    """Patterns of presence and ranges of values of training samples.
+
+    Attributes
+    ----------
+    names : tuple of V str
+        Views, or kernels where there are only these.
+    n_samples : int
+    present : ndarray of int of shape (V,)
+        How many samples have each.
+    patterns : ndarray of bool of shape (n_patterns, V)
+        The views that samples have, the most frequent first; at most 1000.
+    counts : ndarray of int of shape (n_patterns,)
+        How many samples have exactly these.
+    ranges : dict of str to ColumnRanges
+        By view; none of kernels.
+    """
+
+    names: tuple[str, ...]
+    n_samples: int
+    present: Indices
+    patterns: Bools
+    counts: Indices
+    ranges: dict[str, ColumnRanges]
+
+    @property
+    def knows_all_patterns(self) -> bool:
+        """Whether no pattern of the training samples was left out."""
+        return int(self.counts.sum()) == self.n_samples
 
 
-def _recognised(X: Any, forms: Mapping[str, ViewForm]) -> Any:
-    """Return the views that are there; without names they are recognised by their columns."""
-    if isinstance(X, Mapping) and has_views(X):
-        return {name: block for name, block in X.items() if block is not None}
-    if has_views(X):
-        what, blocks = f"a list of {len(X)} views", X
-        if not isinstance(X, list | tuple) or tuple(forms) == names_by_position(len(X)):
-            return X
-    elif has_view_level(X):
-        return X
-    else:
-        what, blocks = "2-D data", [X]
-    views: dict[Any, str] = {form.columns: name for name, form in forms.items() if form.columns}
-    named = {views.get(column_names(each)): each for each in blocks if is_frame(each)}
-    if len(named) < len(blocks) or None in named or len(set(views.values())) < len(forms):
-        raise ValueError(
-            f"X is {what}, but the estimator was fitted with {len(forms)} views "
-            f"({quoted(forms)}), and its columns do not tell which are there; pass a dict of views"
-        )
-    return named
+def summarise(data: Any) -> TrainingSummary:
+    """Return what a model is to remember of training samples in their container.
+
+    Samples that are not in memory are read once, together with which views they have.
+    """
+    ranges = {}
+    if isinstance(data, LazyViews):
+        parts = data.look(_ranges_of_views)
+        ranges = {name: joined([part[name] for part in parts]) for name in data.names}
+    elif isinstance(data, MultiView):
+        ranges = _ranges_of_views(data)
+    observed = data.observed
+    patterns, counts = frequent_patterns(observed)
+    present = np.count_nonzero(observed, axis=0)
+    kept = slice(MOST_PATTERNS)
+    return TrainingSummary(
+        tuple(data.names), len(observed), present, patterns[kept], counts[kept], ranges
+    )
 
 
-def _as_fitted(made: MultiView, forms: Mapping[str, ViewForm]) -> MultiView:
-    """Return the views at fit, in their order, absent where they are not given."""
-    unknown = [name for name in made.names if name not in forms]
-    if unknown:
-        raise ValueError(
-            f"X has {len(made.names)} views ({quoted(made.names)}), but the estimator was fitted "
-            f"with {len(forms)} ({quoted(forms)}) and does not know {quoted(unknown)}; rename "
-            "views, or leave them out: views that are not there are absent"
-        )
-    blocks, observed = {}, np.zeros((len(made), len(forms)), dtype=bool)
-    for place, (name, form) in enumerate(forms.items()):
-        if name not in made.names:
-            blocks[name] = nothing(len(made), form.size, sparse=form.sparse)
-            continue
-        blocks[name] = made.given(name)
-        observed[:, place] = made.present(name)
-        _check_columns(name, blocks[name].shape[1], made.columns[name], form)
-        if issparse(blocks[name]) != form.sparse:
-            blocks[name] = _as_sparse_or_dense(made[name], observed[:, place], form.sparse)
-    columns = {name: form.columns for name, form in forms.items()}
-    return MultiView._build(blocks, observed, made.index, columns)
+def frequent_patterns(observed: Bools) -> tuple[Bools, Indices]:
+    """Return different rows of a mask (n, V), the most frequent first, and how often they occur."""
+    packed = np.packbits(observed, axis=1)
+    rows = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
+    _, first, counts = np.unique(rows, return_index=True, return_counts=True)
+    order = np.lexsort((first, -counts))
+    return observed[first[order]], counts[order]
 
 
-def _warn_of_names(views: MultiView, forms: Mapping[str, ViewForm]) -> None:
-    """Warn of views whose columns have names now or had them at fit, but not both."""
-    named = [name for name in views.names if views.columns[name] and not forms[name].columns]
-    unnamed = [name for name in views.names if forms[name].columns and not views.columns[name]]
-    for names, text in ((named, "names, but had none"), (unnamed, "no names, but had them")):
-        if names:
-            warn_user(
-                f"the columns of the views {quoted(names)} have {text} at fit; they are taken in "
-                "the order given"
-            )
+def _ranges_of_views(views: MultiView) -> dict[str, ColumnRanges]:
+    return {name: ranges_of(views.given(name)) for name in views.names}
 
 
-def _check_columns(name: str, size: int, columns: tuple[str, ...] | None, form: ViewForm) -> None:
-    """Compare the columns of a view with those at fit, as scikit-learn compares feature names."""
-    if columns is None or form.columns is None:
-        if size != form.size:
-            raise ValueError(f"view {name!r} has {size} columns, but was fitted with {form.size}")
-        return
-    if columns == form.columns:
-        return
-    missing = [each for each in form.columns if each not in columns]
-    new = [each for each in columns if each not in form.columns]
-    problem = f"view {name!r} has {size} columns, but was fitted with {form.size}"
-    if missing or new:
-        problem += "".join(
-            f"; {text}: {quoted(each)}"
-            for text, each in (("missing", missing), ("new", new))
-            if each
-        )
-    elif size == form.size:
-        problem = (
-            f"the columns of view {name!r} must be in the same order as they were in fit: "
-            f"{quoted(form.columns)}"
-        )
-    raise ValueError(problem)
+def ranges_of(block: Any) -> ColumnRanges:
+    """Return the values of the columns of a view, (n, d); never an error, others find those."""
+    if issparse(block) and block.shape[0]:
+        # rows of samples without the view are zeros here, which are values of sparse columns
+        low, high = (each.toarray().ravel() for each in (block.min(axis=0), block.max(axis=0)))
+        return ColumnRanges(low, high, np.full(len(low), block.shape[0]), {})
+    if not is_frame(block) or is_numeric(block):
+        return ColumnRanges(*_extremes(numbers_of(block) if is_frame(block) else block), {})
+    low, high = np.full((2, block.shape[1]), np.nan)
+    n_values, texts = np.zeros(block.shape[1], dtype=np.intp), {}
+    for j in range(block.shape[1]):
+        kind = _kind(block, j)
+        if kind == "number":
+            numbers = numbers_in(cells(block, j), j)[:, None]
+            (low[j],), (high[j],), (n_values[j],) = _extremes(numbers)
+        elif kind == "category":
+            texts[j] = sorted(texts_of(block, j))
+    return ColumnRanges(low, high, n_values, _few(texts))
 
 
-def _as_sparse_or_dense(block: Any, present: Bools, sparse: bool) -> Any:
-    """Return numbers (n, d) in the other form."""
-    if sparse:
-        return csr_array(np.where(present[:, None], block, 0.0))
-    dense = block.toarray()
-    dense[~present] = np.nan
-    return dense
+def texts_of(frame: Any, j: int) -> set[str]:
+    """Return the categories in a column."""
+    values = cells(frame, j)
+    different = dict.fromkeys(values[~missing(values)].tolist())
+    made = np.empty(len(different), dtype=object)
+    made[:] = list(different)
+    return set(texts_in(made).tolist())
+
+
+def joined(parts: list[ColumnRanges]) -> ColumnRanges:
+    """Return the ranges of samples that came in parts."""
+    low = np.fmin.reduce([part.low for part in parts], axis=0)
+    high = np.fmax.reduce([part.high for part in parts], axis=0)
+    columns = set.intersection(*(set(part.texts) for part in parts))
+    texts = {j: sorted(set().union(*(part.texts[j] for part in parts))) for j in sorted(columns)}
+    n_values = np.sum([part.n_values for part in parts], axis=0)
+    return ColumnRanges(low, high, n_values, _few(texts))
+
+
+def _few(texts: dict[int, list[str]]) -> dict[int, list[str]]:
+    return {j: known for j, known in texts.items() if len(known) <= MOST_CATEGORIES}
+
+
+def _kind(frame: Any, j: int) -> str:
+    try:
+        return kind_of(frame, j)
+    except ValueError:
+        return "unknown"
+
+
+def _extremes(numbers: Floats) -> tuple[Floats, Floats, Indices]:
+    """Return the smallest and the largest number of columns, NaN if there is none, and counts."""
+    counts = np.count_nonzero(~np.isnan(numbers), axis=0)
+    if numbers.shape[0] == 0:
+        nothing = np.full(numbers.shape[1], np.nan)
+        return nothing, nothing, counts
+    low, high = np.fmin.reduce(numbers, axis=0), np.fmax.reduce(numbers, axis=0)
+    release_pages(numbers)
+    return low, high, counts

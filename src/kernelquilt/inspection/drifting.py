@@ -27,13 +27,13 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.blocks import cells, is_frame, missing, numbers_in, texts_in
 from kernelquilt.data.lazy.views import as_lazy
-from kernelquilt.data.training_summary import (
+from kernelquilt.data.new_samples import match_views
+from kernelquilt.data.validation import (
     ColumnRanges,
     TrainingSummary,
     frequent_patterns,
     ranges_of,
 )
-from kernelquilt.data.validation import validate_views
 from kernelquilt.inspection.pattern_scores import pattern_name
 from kernelquilt.inspection.samples import parts_of, samples_of
 
@@ -290,7 +290,7 @@ class _Look:
 
     def __call__(self, X: Any) -> tuple[Bools, dict[str, _Seen]]:
         own = self.model
-        views = validate_views(own, X, own.views, reset=False, as_given=True)
+        views = match_views(own, X, own.views, as_given=True)
         return views.observed, {
             name: _seen(views.given(name), int(views.present(name).sum()), ranges)
             for name, ranges in own.training_summary_.ranges.items()

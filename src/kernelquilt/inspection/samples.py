@@ -17,8 +17,9 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import without_columns
+from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.stack import as_stack
-from kernelquilt.data.validation import as_two_dimensional, as_views, has_views, validate_views
+from kernelquilt.data.validation import as_two_dimensional, as_views, has_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import is_precomputed
 from kernelquilt.kernels.subsets import ViewSubsets
@@ -110,7 +111,7 @@ def samples_of(model: Any, X: Any) -> Cohort:
     knowing = [part for part in parts if hasattr(part, "view_forms_")]
     if knowing and (has_views(X) or knowing[0] is parts[0]):
         own = knowing[0]
-        views = validate_views(own, X, getattr(own, "views", None), reset=False, as_given=True)
+        views = match_views(own, X, getattr(own, "views", None), as_given=True)
     elif has_views(X):
         views = as_views(X, partial_nan="allow")
     elif knowing and hasattr(knowing[0], "view_columns_"):

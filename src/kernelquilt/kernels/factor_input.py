@@ -9,7 +9,7 @@ from kernelquilt._messages import warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.low_rank import LowRankStack
-from kernelquilt.data.validation import validate_views
+from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import KernelInput
 from kernelquilt.kernels.maps import EmpiricalKernelMap
@@ -77,7 +77,7 @@ class FactorInput(KernelInput):
                 f"of {len(self.names)} kernels; pass {kind} like those of the training samples"
             )
         if self.map is not None:
-            return validate_views(estimator, X, estimator.views, reset=False)
+            return match_views(estimator, X, estimator.views)
         X.check_like(self.names, self.ranks, self.origin)
         return X
 

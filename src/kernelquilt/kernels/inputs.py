@@ -26,11 +26,11 @@ from kernelquilt.data.lazy.preparation import fit_preparation
 from kernelquilt.data.lazy.sources import slices_of
 from kernelquilt.data.lazy.views import LazyViews, as_lazy
 from kernelquilt.data.low_rank import LowRankStack
+from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
-from kernelquilt.data.training_summary import summarise
 from kernelquilt.data.transformer import ViewTransformer
-from kernelquilt.data.validation import LEARNED, remember_views, validate_views
+from kernelquilt.data.validation import LEARNED, remember_views, summarise, validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.subsets import ViewSubsets
 from kernelquilt.kernels.view_kernels import GAUSSIANS, ViewKernels, kernels_of_views
@@ -210,8 +210,8 @@ class _ViewInput(KernelInput):
                 "pass samples in the form of the training samples"
             )
         if self.preparation is None:
-            return validate_views(estimator, X, estimator.views, reset=False)
-        data = validate_views(estimator, X, estimator.views, reset=False, as_given=True)
+            return match_views(estimator, X, estimator.views)
+        data = match_views(estimator, X, estimator.views, as_given=True)
         return PreparedViews(self.preparation._transform_views(data), data)
 
     def observed_of(self, rows: MultiView) -> Bools:
@@ -280,7 +280,7 @@ def _checked(estimator: Any, X: Any, lazy: bool) -> Samples:
         estimator.n_features_in_ = stack.shape[1]
         return stack
     return validate_views(
-        estimator, X, estimator.views, reset=True, as_given=prepares_itself(estimator), lazy=lazy
+        estimator, X, estimator.views, as_given=prepares_itself(estimator), lazy=lazy
     )
 
 

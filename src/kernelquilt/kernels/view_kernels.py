@@ -21,6 +21,7 @@ from kernelquilt.core.limits import check_memory
 from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import ViewColumns
 from kernelquilt.data.gram import check_finite
+from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.validation import check_alignment, validate_views
 from kernelquilt.data.views import MultiView
@@ -125,7 +126,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[MultiView, Floats | None]:
         """Return the training samples and their weights."""
-        data = validate_views(self, X, self.views, reset=True)
+        data = validate_views(self, X, self.views)
         check_alignment(data, y, "y")
         if np.dtype(self.dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
@@ -217,7 +218,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
             The views in the order of the training samples.
         """
         check_is_fitted(self, "training_views_")
-        return validate_views(self, X, self.views, reset=False)
+        return match_views(self, X, self.views)
 
     def kernel_observed(self, data: MultiView) -> Bools:
         """Return which kernels the samples have.

@@ -48,6 +48,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Floats
 from kernelquilt.core.limits import single_threaded_blas
+from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.validation import check_alignment, check_dense, validate_views
 from kernelquilt.data.views import MultiView
 
@@ -211,7 +212,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
-            data = validate_views(self, X, self.views, reset=True)
+            data = validate_views(self, X, self.views)
             check_alignment(data, y, "y")
             check_dense(self, data)
             if not data.observed.any():
@@ -243,7 +244,7 @@ class NmCCA(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # typ
             sample has it.
         """
         check_is_fitted(self, "projections_")
-        data = validate_views(self, X, self.views, reset=False)
+        data = match_views(self, X, self.views)
         observed = np.asarray(data.observed & self.trained_)
         with single_threaded_blas():
             blocks = {
