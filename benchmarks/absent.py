@@ -24,8 +24,8 @@ from sklearn.preprocessing import StandardScaler
 import kernelquilt as kq
 from core import best_times, cpu_seconds, noisy_sines, report
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
-from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels
+from kernelquilt.mkl.absent.convex import Polytope
 
 SETS = ("heart", "ionosphere", "sonar", "wdbc", "pima")
 RATIOS = np.arange(1, 10) / 10

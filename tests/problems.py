@@ -131,3 +131,13 @@ def conic_regression(factors, y, C, epsilon, weights=None, p=None, A=None):
     return unit**2 * problem.solve(
         solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10, max_iter=500
     )
+
+
+def random_polytope(rng):
+    """Return a non-negative matrix, zero and one or real, without columns of zeros."""
+    k, m = int(rng.integers(1, 60)), int(rng.integers(1, 25))
+    A = (rng.random((k, m)) < rng.uniform(0.1, 1.0)).astype(float)
+    if rng.random() < 0.3:
+        A *= rng.uniform(0.1, 10.0, (k, m))
+    A[rng.integers(0, k, m), np.arange(m)] = 1.0
+    return A

@@ -322,7 +322,7 @@ def test_curvature_that_is_rounding_ends_with_a_warning(monkeypatch):
         raise np.linalg.LinAlgError("no solution of the quadratic programme was found")
 
     # as of kernels of scales 1e8 and 1e-8 with a penalty of 1e4
-    monkeypatch.setattr("kernelquilt.core.weights.sets.solve_qp", unsolved)
+    monkeypatch.setattr("kernelquilt.core.weights.solvers.solve_qp", unsolved)
     blocks, observed, y = views()
     data = kq.MultiView(blocks, observed=observed)
     with pytest.warns(ConvergenceWarning, match="stopped after 1 SVM solves"):

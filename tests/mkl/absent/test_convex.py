@@ -5,8 +5,8 @@ import pytest
 from sklearn.base import clone
 
 import kernelquilt as kq
-from kernelquilt.core.weights.sets import Polytope
 from kernelquilt.core.weights.solvers import SVMPoint
+from kernelquilt.mkl.absent.convex import Polytope
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from problems import random_problem
 

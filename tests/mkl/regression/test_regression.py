@@ -12,8 +12,9 @@ import kernelquilt as kq
 from inputs import VIEWS
 from kernelquilt.core.svm.dual import kkt_interval
 from kernelquilt.core.svm.weighted_svr import WeightedSVR
-from kernelquilt.core.weights.sets import NormBall, Polytope, Simplex
+from kernelquilt.core.weights.sets import NormBall, Simplex
 from kernelquilt.mkl import solve_mkl_regression
+from kernelquilt.mkl.absent.convex import Polytope
 from problems import conic_regression, regression_problem
 
 REGRESSORS = [

@@ -9,8 +9,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 import kernelquilt as kq
 from inputs import VIEWS, as_input
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.weights.sets import NormBall, Polytope, Simplex
+from kernelquilt.core.weights.sets import NormBall, Simplex
 from kernelquilt.mkl import solve_mkl_regression
+from kernelquilt.mkl.absent.convex import Polytope
 from problems import conic_regression, regression_problem
 
 REGRESSORS = [

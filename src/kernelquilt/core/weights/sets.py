@@ -1,103 +1,24 @@
-r"""The sets that kernel weights may come from, and the small programmes over them.
+"""Kernel weights bounded by a norm: the simplex and the balls of lp-norms.
 
-A weight set is convex and bounded. It knows a point to start from, the largest value of a linear
-function over it (the certificate needs that), and the minimiser of a quadratic model over it
-(Newton's method needs that), in coordinates in which it has flat faces. The same Newton solver then
-serves every set. For the simplex and the polytope the coordinates are the weights themselves.
-
-The quadratic programmes have a handful of variables,
-
-.. math:: \min_x \tfrac12 x'Hx + c'x \quad\text{s.t.}\quad x \ge l, \; Gx \le h, \; Ax = b,
-
-and are solved by DAQP [1]_, an active set method on the dual. It is exact to rounding, and many
-inequalities cost little where few of them hold with equality.
-
-References
-----------
-.. [1] D. Arnström, A. Bemporad and D. Axehill, "A dual active-set solver for embedded quadratic
-   programming using recursive LDL^T updates", IEEE Transactions on Automatic Control 67(8), 2022.
+The coordinates of the simplex are the weights themselves, those of a ball are a point of the
+simplex, too. Other sets stand beside their methods.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
-import daqp
 import numpy as np
-from scipy.optimize import linprog
 
-from kernelquilt._typing import Array, Bools, Floats
+from kernelquilt._typing import Bools, Floats
+from kernelquilt.core.weights.solvers import UpdatedSet, solve_qp
 
-MAX_PIVOTS_SHARE = 4  # of the simplex method, per row and column; a few per column is usual
-ENTRIES_BY_HAND = 2**16  # of the constraints, up to which it is faster than HiGHS
-SHORT = 1e-10  # of the constraints that its rounding may leave open
-DOMINATION_ENTRIES = 2**23  # held at a time while constraints are compared
 LP_OPTIONS = {  # the smallest tolerances that HiGHS takes
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
 }
-EQUALITY = 5  # codes of DAQP
-SOLVED = 1
-QP_ITERATIONS = 100_000
-TOLERANCE = 1e-12
-SMALL_TERM = 1e-8  # linear terms that are smaller, in units of H, count as none
-FEASIBLE = 1e-10  # what a solution may violate of the constraints
-RIDGES = (1e-9, 1e-7, 1e-5)  # where H alone will not do, in units of its trace and the linear term
-MAX_ROUNDS = 20  # about three are usual
-
-
-class WeightSet(Protocol):
-    """What a solver asks of a set of weights; M is the number of kernels."""
-
-    @property
-    def can_vanish(self) -> bool:
-        """Whether weights may be zero at the optimum."""
-
-    def start(self) -> Floats:
-        """Return coordinates (M,) of a point at which every allowed weight is positive."""
-
-    def weights(self, u: Floats) -> Floats:
-        """Return the weights (M,) of coordinates."""
-
-    def coordinates(self, weights: Floats) -> Floats:
-        """Return the coordinates (M,) of weights."""
-
-    def pull_back(self, u: Floats, gradient: Floats, hessian: Floats) -> tuple[Floats, Floats]:
-        """Turn derivatives by the weights into derivatives by the coordinates."""
-
-    def support(self, q: Floats) -> float:
-        """Return an upper bound of ``max d'q`` over the set, tight to rounding; q is (M,)."""
-
-    def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
-        """Return the e that minimises ``gradient'e + e'hessian e / 2``, in coordinates.
-
-        ``u + e`` lies in the set and is nowhere below `floor`, itself a point of the set or
-        smaller.
-        """
-
-    def without(self, u: Floats, negligible: Bools) -> Floats:
-        """Return coordinates close to `u` with the negligible ones zero."""
-
-
-class _OwnCoordinates:
-    """Weights that are their own coordinates."""
-
-    can_vanish: bool = True
-
-    def weights(self, u: Floats) -> Floats:
-        """Return the coordinates."""
-        return u
-
-    def coordinates(self, weights: Floats) -> Floats:
-        """Return the weights."""
-        return weights
-
-    def pull_back(self, u: Floats, gradient: Floats, hessian: Floats) -> tuple[Floats, Floats]:
-        """Return the derivatives as they are."""
-        return gradient, hessian
 
 
 @dataclass(frozen=True)
-class Simplex(_OwnCoordinates):
+class Simplex(UpdatedSet):
     """Weights that are non-negative and sum to one; those not allowed stay zero.
 
     Parameters
@@ -116,11 +37,10 @@ class Simplex(_OwnCoordinates):
         """Return the largest allowed entry of q."""
         return float(q[self.allowed].max())
 
-    def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
-        """Minimise a quadratic model over the simplex."""
-        sums = np.ones((1, len(u)))
-        none = np.zeros((0, len(u)))
-        return _step(self.allowed, gradient, hessian, u, floor, none, sums)
+    @property
+    def equal_to_one(self) -> Floats:
+        """The sum of all coordinates."""
+        return np.ones((1, len(self.allowed)))
 
     def update(self, squared_norms: Floats) -> Floats:
         """Return the weights that minimise ``sum_p squared_norms[p] / weights[p]``, (M,)."""
@@ -203,185 +123,6 @@ def dual_norm(q: Floats, p: float) -> float:
     top = float(q.max())
     conjugate = p / (p - 1.0)
     return top * float(((q / top) ** conjugate).sum()) ** (1.0 / conjugate) if top > 0.0 else 0.0
-
-
-class Polytope(_OwnCoordinates):
-    """Weights ``d >= 0`` with ``A d <= 1`` for a non-negative matrix A.
-
-    A column of zeros would leave its weight unbounded; such a weight is held at zero.
-
-    Parameters
-    ----------
-    A : ndarray of shape (k, M)
-        Non-negative; a row is one constraint. Rows that others dominate are dropped.
-    can_vanish : bool, default=True
-        Whether weights may be zero at the optimum.
-    """
-
-    def __init__(self, A: Floats, *, can_vanish: bool = True) -> None:
-        A = np.asarray(A, dtype=np.float64)
-        if A.ndim != 2 or not (A >= 0).all():
-            raise ValueError("A must be a two-dimensional array without negative entries")
-        self.allowed: Bools = np.asarray((A > 0).any(axis=0))
-        if not self.allowed.any():
-            raise ValueError("every column of A is zero: no weight is bounded")
-        self.A: Floats = _undominated(A)
-        self.can_vanish = can_vanish
-
-    def start(self) -> Floats:
-        """Return equal weights, as large as the constraints allow."""
-        return self.allowed / self.A.sum(axis=1).max()
-
-    def support(self, q: Floats) -> float:
-        """Return the value of one small linear programme, from its dual so that it is safe."""
-        return float(self.multipliers(q).sum())
-
-    def multipliers(self, q: Floats) -> Floats:
-        """Return the ``z >= 0`` (k,) with the smallest sum and ``A'z >= q`` where allowed."""
-        q = np.where(self.allowed, np.maximum(q, 0.0), 0.0)
-        top = float(q.max())
-        if top == 0.0:
-            return np.zeros(len(self.A))
-        z = _packing_multipliers(self.A, q / top)
-        # where the solver falls short of A'z >= q by rounding, one constraint makes up for it
-        short = np.maximum(q / top - self.A.T @ z, 0.0)
-        for p in np.flatnonzero(short):
-            k = int(self.A[:, p].argmax())
-            z[k] += short[p] / self.A[k, p]
-        return np.asarray(top * z)
-
-    def step(self, gradient: Floats, hessian: Floats, u: Floats, floor: Floats) -> Floats:
-        """Minimise a quadratic model over the polytope."""
-        none = np.zeros((0, len(u)))
-        return _step(self.allowed, gradient, hessian, u, floor, self.A, none)
-
-    def without(self, u: Floats, negligible: Bools) -> Floats:
-        """Drop the negligible weights."""
-        return np.where(negligible, 0.0, u)
-
-
-def _packing_multipliers(A: Floats, q: Floats) -> Floats:
-    """Return the multipliers of ``max q'd`` over ``d >= 0, A d <= 1``, to rounding."""
-    from kernelquilt.core.compiled import packing_multipliers
-
-    pivots = MAX_PIVOTS_SHARE * sum(A.shape) if A.size <= ENTRIES_BY_HAND else 0
-    z, optimal = packing_multipliers(A, q, pivots)
-    if optimal and float(np.maximum(q - A.T @ z, 0.0).sum()) <= SHORT * float(q.sum()):
-        return np.asarray(z)
-    result = linprog(np.ones(len(A)), A_ub=-A.T, b_ub=-q, method="highs", options=LP_OPTIONS)
-    return np.maximum(result.x, 0.0)
-
-
-def _undominated(A: Floats) -> Floats:
-    """Drop repeated rows and rows that are nowhere larger than another row."""
-    A = np.unique(A[A.any(axis=1)], axis=0)
-    entries: Array = (
-        A.astype(np.bool_) if np.isin(A, (0.0, 1.0)).all() else A
-    )  # bytes compare faster
-    size = max(1, DOMINATION_ENTRIES // A.size)
-    kept = [
-        # every row is nowhere larger than itself, and none of the others equals it
-        np.count_nonzero((part[:, None] <= entries).all(axis=2), axis=1) == 1
-        for part in np.array_split(entries, -(-len(A) // size))
-    ]
-    return A[np.concatenate(kept)]
-
-
-def _step(
-    allowed: Bools,
-    gradient: Floats,
-    hessian: Floats,
-    centre: Floats,
-    floor: Floats,
-    at_most_one: Floats,
-    equal_to_one: Floats,
-) -> Floats:
-    """Minimise the model with ``at_most_one @ d <= 1`` and ``equal_to_one @ d = 1``."""
-    H = hessian[np.ix_(allowed, allowed)]
-    ridge = 1e-10 * float(np.trace(H)) + 1e-14 * float(np.abs(gradient).max())
-    m = len(H)
-    steps = np.zeros(len(allowed))
-    steps[allowed] = solve_qp(
-        H + ridge * np.eye(m),
-        gradient[allowed],
-        (floor - centre)[allowed],
-        at_most_one[:, allowed],
-        1.0 - at_most_one @ centre,
-        equal_to_one[:, allowed],
-        1.0 - equal_to_one @ centre,
-    )
-    return steps
-
-
-def solve_qp(
-    H: Floats, c: Floats, lower: Floats, G: Floats, h: Floats, A: Floats, b: Floats
-) -> Floats:
-    """Solve a small dense QP (see the module docstring).
-
-    Parameters
-    ----------
-    H : ndarray of shape (m, m)
-        Positive semi-definite to rounding.
-    c : ndarray of shape (m,)
-        Linear term.
-    lower : ndarray of shape (m,)
-        Lower bounds; where they are active they hold exactly.
-    G, h : ndarrays of shape (k, m) and (k,)
-        Inequalities ``G x <= h``; the feasible set must be bounded and not empty.
-    A, b : ndarrays of shape (e, m) and (e,)
-        Equalities ``A x = b``.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-
-    Raises
-    ------
-    LinAlgError
-        If no solution was found.
-    """
-    # by the linear term: an entry of H is as large as it likes near the edge of the feasible set
-    scale = max(float(np.abs(c).max()), SMALL_TERM * float(np.abs(H).max()), 1e-300)
-    H, c = H / scale, c / scale
-    rows = np.vstack([G, A])
-    low = np.concatenate([lower, np.full(len(h), -np.inf), b])
-    high = np.concatenate([np.full(len(c), np.inf), h, b])
-    kinds = np.where(low == high, EQUALITY, 0).astype(np.int32)
-
-    def solution(H: Floats, c: Floats) -> Floats | None:
-        x, _, status, info = daqp.solve(
-            H,
-            c,
-            rows,
-            high,
-            low,
-            kinds,
-            primal_tol=TOLERANCE,
-            dual_tol=TOLERANCE,
-            eps_prox=0.0,
-            iter_limit=QP_ITERATIONS,
-        )
-        if status != SOLVED:
-            return None
-        x = np.where(info["lam"][: len(c)] < 0.0, lower, x)
-        values = np.concatenate([x, rows @ x])
-        return x if np.maximum(values - high, low - values).max() <= FEASIBLE else None
-
-    x = solution(H, c)
-    for share in RIDGES:
-        if x is not None:
-            return x
-        # H is singular: the ridge is on the distance to the solution before (proximal point method)
-        ridge = share * (1.0 + abs(float(np.trace(H))))
-        before = lower
-        for _ in range(MAX_ROUNDS):
-            x = solution(H + ridge * np.eye(len(c)), c - ridge * before)
-            if x is None or np.abs(x - before).max() <= TOLERANCE:
-                break
-            before = x
-    if x is None:
-        raise np.linalg.LinAlgError("no solution of the quadratic programme was found")
-    return x
 
 
 def simplex_least_squares(gram: Floats, target: int) -> Floats:

@@ -4,9 +4,9 @@ r"""Solvers over kernel weights: what they ask of the SVM inside, how they end, 
           J(d) = \max_b \; s'b - \tfrac12 \sum_p d_p \, q_p(b)
 
 The SVM, or ridge regression, knows ``J`` and its derivatives (`SVMAtWeights`, such as
-:mod:`kernelquilt.core.svm.weighted_svm`), the weight set knows :math:`\mathcal D`
-(:mod:`kernelquilt.core.weights.sets`), and a solver (`WeightSolver`) brings the two together. Every
-solver ends with a `Certificate`, a duality gap.
+:mod:`kernelquilt.core.svm.weighted_svm`), the `WeightSet` knows :math:`\mathcal D` (such as those
+of :mod:`kernelquilt.core.weights.sets`), and a solver (`WeightSolver`) brings the two together.
+Every solver ends with a `Certificate`, a duality gap.
 
 **Projected Newton** works in coordinates of the set that may differ from the weights. One iteration
 solves the SVM at ``d``, minimises a second-order model over the set, and searches along the way to
@@ -21,18 +21,31 @@ to zero, if it still holds without them.
 :math:`\|w_p\|^2 = d_p^2 q_p`; for fixed norms the weights that minimise
 :math:`\tfrac12 \sum_p \|w_p\|^2 / d_p` over the weight set are known. Both steps minimise the
 same objective over one block of variables, so it never rises.
+
+**The quadratic programmes** of Newton's method have a handful of variables,
+
+.. math:: \min_x \tfrac12 x'Hx + c'x \quad\text{s.t.}\quad x \ge l, \; Gx \le h, \; Ax = b,
+
+and are solved by DAQP [1]_, an active set method on the dual. It is exact to rounding, and many
+inequalities cost little where few of them hold with equality.
+
+References
+----------
+.. [1] D. Arnström, A. Bemporad and D. Axehill, "A dual active-set solver for embedded quadratic
+   programming using recursive LDL^T updates", IEEE Transactions on Automatic Control 67(8), 2022.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+import daqp
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import TINY, Options, Solution, Step, Work
-from kernelquilt.core.weights.sets import Simplex, WeightSet
 
 Set_contra = TypeVar("Set_contra", contravariant=True)
 ARMIJO = 1e-4
@@ -42,6 +55,14 @@ STEP_GROWTH = 2.0  # a step may be this much longer than the last one
 FLOOR_SHARE = 0.02  # part of the relative gap that keeping weights positive may cost
 RECIPROCAL_SHARE = 0.9  # part of the curvature along the gradient that may be taken away
 MAX_FLOOR = 0.01  # in units of the start
+EQUALITY = 5  # codes of DAQP
+SOLVED = 1
+QP_ITERATIONS = 100_000
+TOLERANCE = 1e-12
+SMALL_TERM = 1e-8  # linear terms that are smaller, in units of H, count as none
+FEASIBLE = 1e-10  # what a solution may violate of the constraints
+RIDGES = (1e-9, 1e-7, 1e-5)  # where H alone will not do, in units of its trace and the linear term
+MAX_ROUNDS = 20  # about three are usual
 
 
 @dataclass(frozen=True)
@@ -100,6 +121,66 @@ class SVMAtWeights(Protocol):
 
     def hessian(self, point: SVMPoint) -> Floats:
         """Return the second derivatives by the weights at the point solved last, (M, M)."""
+
+
+class WeightSet(ABC):
+    """Where kernel weights may lie, a convex and bounded set; M is the number of kernels.
+
+    In its coordinates, which are the weights themselves unless a set says otherwise, it has flat
+    faces: they are not negative, zero where not allowed, and meet the constraints below.
+
+    Attributes
+    ----------
+    allowed : ndarray of shape (M,), bool
+        Kernels that may have weight.
+    can_vanish : bool
+        Whether weights may be zero at the optimum.
+    """
+
+    allowed: Bools
+    can_vanish: bool = True
+
+    @property
+    def at_most_one(self) -> Floats:
+        """Rows (k, M) whose products with the coordinates are at most one."""
+        return np.zeros((0, len(self.allowed)))
+
+    @property
+    def equal_to_one(self) -> Floats:
+        """Rows (e, M) whose products with the coordinates are one."""
+        return np.zeros((0, len(self.allowed)))
+
+    @abstractmethod
+    def start(self) -> Floats:
+        """Return coordinates (M,) of a point at which every allowed weight is positive."""
+
+    @abstractmethod
+    def support(self, q: Floats) -> float:
+        """Return an upper bound of ``max d'q`` over the set, tight to rounding; q is (M,)."""
+
+    @abstractmethod
+    def without(self, u: Floats, negligible: Bools) -> Floats:
+        """Return coordinates close to `u` with the negligible ones zero."""
+
+    def weights(self, u: Floats) -> Floats:
+        """Return the weights (M,) of coordinates."""
+        return u
+
+    def coordinates(self, weights: Floats) -> Floats:
+        """Return the coordinates (M,) of weights."""
+        return weights
+
+    def pull_back(self, u: Floats, gradient: Floats, hessian: Floats) -> tuple[Floats, Floats]:
+        """Turn derivatives by the weights into derivatives by the coordinates."""
+        return gradient, hessian
+
+
+class UpdatedSet(WeightSet):
+    """A set over which alternation has a closed form."""
+
+    @abstractmethod
+    def update(self, squared_norms: Floats) -> Floats:
+        """Return the weights that minimise ``sum_p squared_norms[p] / weights[p]``, (M,)."""
 
 
 def diagonals(K: Numbers) -> Floats:
@@ -260,7 +341,7 @@ def line_search(
     gradient, hessian = weight_set.pull_back(u, -0.5 * point.q, svm.hessian(point))
     hessian = _reciprocal_hessian(hessian, gradient, point.dual)
     try:
-        direction = weight_set.step(gradient, hessian, u, floor)
+        direction = _model_step(weight_set, gradient, hessian, u, floor)
     except np.linalg.LinAlgError:  # of kernels of such scales that their curvature is rounding
         return None
     slope = float(gradient @ direction)
@@ -280,6 +361,29 @@ def line_search(
     return None
 
 
+def _model_step(
+    weight_set: WeightSet, gradient: Floats, hessian: Floats, u: Floats, floor: Floats
+) -> Floats:
+    """Return the e that minimises ``gradient'e + e'hessian e / 2``, in coordinates.
+
+    ``u + e`` lies in the set and is nowhere below `floor`, itself a point of the set or smaller.
+    """
+    allowed, at_most, equal = weight_set.allowed, weight_set.at_most_one, weight_set.equal_to_one
+    H = hessian[np.ix_(allowed, allowed)]
+    ridge = 1e-10 * float(np.trace(H)) + 1e-14 * float(np.abs(gradient).max())
+    steps = np.zeros(len(allowed))
+    steps[allowed] = solve_qp(
+        H + ridge * np.eye(len(H)),
+        gradient[allowed],
+        (floor - u)[allowed],
+        at_most[:, allowed],
+        1.0 - at_most @ u,
+        equal[:, allowed],
+        1.0 - equal @ u,
+    )
+    return steps
+
+
 def _reciprocal_hessian(hessian: Floats, gradient: Floats, value: float) -> Floats:
     """Return the curvature of ``-1 / J`` in units of J, as far as it is positive.
 
@@ -297,8 +401,8 @@ def _reciprocal_hessian(hessian: Floats, gradient: Floats, value: float) -> Floa
 
 
 @single_threaded_blas()
-def alternate(svm: SVMAtWeights, weight_set: Simplex, options: Options) -> Solution:
-    """Solve by alternation, over sets that have an `update` (a `WeightSolver`)."""
+def alternate(svm: SVMAtWeights, weight_set: UpdatedSet, options: Options) -> Solution:
+    """Solve by alternation (a `WeightSolver`)."""
     start = options.start.weights
     weights = weight_set.weights(weight_set.start()) if start is None else start
     point = svm.solve(weights, options.start.dual_coef, options.tol)
@@ -316,3 +420,74 @@ def _norms_to_rounding(svm: SVMAtWeights, point: SVMPoint) -> Floats:
     """
     error = np.finfo(np.float64).eps * svm.diag.max(axis=1) * float(np.abs(point.b).sum()) ** 2
     return np.asarray(point.weights**2 * np.maximum(point.q, error))
+
+
+def solve_qp(
+    H: Floats, c: Floats, lower: Floats, G: Floats, h: Floats, A: Floats, b: Floats
+) -> Floats:
+    """Solve a small dense QP (see the module docstring).
+
+    Parameters
+    ----------
+    H : ndarray of shape (m, m)
+        Positive semi-definite to rounding.
+    c : ndarray of shape (m,)
+        Linear term.
+    lower : ndarray of shape (m,)
+        Lower bounds; where they are active they hold exactly.
+    G, h : ndarrays of shape (k, m) and (k,)
+        Inequalities ``G x <= h``; the feasible set must be bounded and not empty.
+    A, b : ndarrays of shape (e, m) and (e,)
+        Equalities ``A x = b``.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+
+    Raises
+    ------
+    LinAlgError
+        If no solution was found.
+    """
+    # by the linear term: an entry of H is as large as it likes near the edge of the feasible set
+    scale = max(float(np.abs(c).max()), SMALL_TERM * float(np.abs(H).max()), 1e-300)
+    H, c = H / scale, c / scale
+    rows = np.vstack([G, A])
+    low = np.concatenate([lower, np.full(len(h), -np.inf), b])
+    high = np.concatenate([np.full(len(c), np.inf), h, b])
+    kinds = np.where(low == high, EQUALITY, 0).astype(np.int32)
+
+    def solution(H: Floats, c: Floats) -> Floats | None:
+        x, _, status, info = daqp.solve(
+            H,
+            c,
+            rows,
+            high,
+            low,
+            kinds,
+            primal_tol=TOLERANCE,
+            dual_tol=TOLERANCE,
+            eps_prox=0.0,
+            iter_limit=QP_ITERATIONS,
+        )
+        if status != SOLVED:
+            return None
+        x = np.where(info["lam"][: len(c)] < 0.0, lower, x)
+        values = np.concatenate([x, rows @ x])
+        return x if np.maximum(values - high, low - values).max() <= FEASIBLE else None
+
+    x = solution(H, c)
+    for share in RIDGES:
+        if x is not None:
+            return x
+        # H is singular: the ridge is on the distance to the solution before (proximal point method)
+        ridge = share * (1.0 + abs(float(np.trace(H))))
+        before = lower
+        for _ in range(MAX_ROUNDS):
+            x = solution(H + ridge * np.eye(len(c)), c - ridge * before)
+            if x is None or np.abs(x - before).max() <= TOLERANCE:
+                break
+            before = x
+    if x is None:
+        raise np.linalg.LinAlgError("no solution of the quadratic programme was found")
+    return x

@@ -50,22 +50,108 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import linprog
 from sklearn.utils._param_validation import StrOptions
 
-from kernelquilt._typing import Bools, Floats, Indices, Numbers
+from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
-from kernelquilt.core.weights.sets import Polytope
-from kernelquilt.core.weights.solvers import newton
+from kernelquilt.core.weights.sets import LP_OPTIONS
+from kernelquilt.core.weights.solvers import WeightSet, newton
 from kernelquilt.kernels.products import kernel_products
-from kernelquilt.mkl.absent.max_min import max_min_margin
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
 from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem
 from kernelquilt.mkl.fitting import gathered
 
 FORMULATIONS = {"exact", "shared_coef", "max_min"}
+MAX_PIVOTS_SHARE = 4  # of the simplex method, per row and column; a few per column is usual
+ENTRIES_BY_HAND = 2**16  # of the constraints, up to which it is faster than HiGHS
+SHORT = 1e-10  # of the constraints that its rounding may leave open
+DOMINATION_ENTRIES = 2**23  # held at a time while constraints are compared
+
+
+class Polytope(WeightSet):
+    """Weights ``d >= 0`` with ``A d <= 1`` for a non-negative matrix A.
+
+    A column of zeros would leave its weight unbounded; such a weight is held at zero.
+
+    Parameters
+    ----------
+    A : ndarray of shape (k, M)
+        Non-negative; a row is one constraint. Rows that others dominate are dropped.
+    can_vanish : bool, default=True
+        Whether weights may be zero at the optimum.
+    """
+
+    def __init__(self, A: Floats, *, can_vanish: bool = True) -> None:
+        A = np.asarray(A, dtype=np.float64)
+        if A.ndim != 2 or not (A >= 0).all():
+            raise ValueError("A must be a two-dimensional array without negative entries")
+        self.allowed: Bools = np.asarray((A > 0).any(axis=0))
+        if not self.allowed.any():
+            raise ValueError("every column of A is zero: no weight is bounded")
+        self.A: Floats = _undominated(A)
+        self.can_vanish = can_vanish
+
+    def start(self) -> Floats:
+        """Return equal weights, as large as the constraints allow."""
+        return self.allowed / self.A.sum(axis=1).max()
+
+    def support(self, q: Floats) -> float:
+        """Return the value of one small linear programme, from its dual so that it is safe."""
+        return float(self.multipliers(q).sum())
+
+    def multipliers(self, q: Floats) -> Floats:
+        """Return the ``z >= 0`` (k,) with the smallest sum and ``A'z >= q`` where allowed."""
+        q = np.where(self.allowed, np.maximum(q, 0.0), 0.0)
+        top = float(q.max())
+        if top == 0.0:
+            return np.zeros(len(self.A))
+        z = _packing_multipliers(self.A, q / top)
+        # where the solver falls short of A'z >= q by rounding, one constraint makes up for it
+        short = np.maximum(q / top - self.A.T @ z, 0.0)
+        for p in np.flatnonzero(short):
+            k = int(self.A[:, p].argmax())
+            z[k] += short[p] / self.A[k, p]
+        return np.asarray(top * z)
+
+    @property
+    def at_most_one(self) -> Floats:
+        """The rows of A."""
+        return self.A
+
+    def without(self, u: Floats, negligible: Bools) -> Floats:
+        """Drop the negligible weights."""
+        return np.where(negligible, 0.0, u)
+
+
+def _packing_multipliers(A: Floats, q: Floats) -> Floats:
+    """Return the multipliers of ``max q'd`` over ``d >= 0, A d <= 1``, to rounding."""
+    from kernelquilt.core.compiled import packing_multipliers
+
+    pivots = MAX_PIVOTS_SHARE * sum(A.shape) if A.size <= ENTRIES_BY_HAND else 0
+    z, optimal = packing_multipliers(A, q, pivots)
+    if optimal and float(np.maximum(q - A.T @ z, 0.0).sum()) <= SHORT * float(q.sum()):
+        return np.asarray(z)
+    result = linprog(np.ones(len(A)), A_ub=-A.T, b_ub=-q, method="highs", options=LP_OPTIONS)
+    return np.maximum(result.x, 0.0)
+
+
+def _undominated(A: Floats) -> Floats:
+    """Drop repeated rows and rows that are nowhere larger than another row."""
+    A = np.unique(A[A.any(axis=1)], axis=0)
+    entries: Array = (
+        A.astype(np.bool_) if np.isin(A, (0.0, 1.0)).all() else A
+    )  # bytes compare faster
+    size = max(1, DOMINATION_ENTRIES // A.size)
+    kept = [
+        # every row is nowhere larger than itself, and none of the others equals it
+        np.count_nonzero((part[:, None] <= entries).all(axis=2), axis=1) == 1
+        for part in np.array_split(entries, -(-len(A) // size))
+    ]
+    return A[np.concatenate(kept)]
 
 
 @single_threaded_blas()
@@ -194,6 +280,8 @@ def _solve_max_min(
     tol: float,
 ) -> Solution:
     """Solve Eq. (25) on the samples used."""
+    from kernelquilt.mkl.absent.max_min import max_min_margin  # which builds on this file
+
     point = max_min_margin(K, y[used], C[used], polytope, tol)
     coef = np.zeros((len(K), len(y)))
     coef[:, used] = np.where(observed[used].T, point.coef, 0.0)  # zero but for rounding

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.svm.dual import feasible_start, signed_bounds
-from kernelquilt.core.weights.sets import Polytope
+from kernelquilt.mkl.absent.convex import Polytope
 
 MAX_PENALTY = 1e5
 RANK_TOLERANCE = 1e-11  # eigenvalues below this share of the largest count as zero

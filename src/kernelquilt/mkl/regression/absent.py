@@ -26,8 +26,7 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.weights.sets import Polytope
-from kernelquilt.mkl.absent.convex import simplex_weights
+from kernelquilt.mkl.absent.convex import Polytope, simplex_weights
 from kernelquilt.mkl.regression.norms import UniformMKLRegressor
 from kernelquilt.mkl.regression.regressor import BaseMKLRegressor, PreparedTargets
 from kernelquilt.mkl.regression.solver import solve_mkl_regression
