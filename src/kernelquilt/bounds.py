@@ -46,8 +46,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._typing import Floats
+from kernelquilt._typing import Floats, Indices
 from kernelquilt.data.stack import as_stack
+from kernelquilt.kernels.factor_input import FactorInput
+from kernelquilt.mkl.classifier import BaseMKLClassifier
 
 __all__ = ["AbsentBound", "RademacherBound", "absent_mkl_bound", "lp_mkl_bound", "rp_mkl_bound"]
 
@@ -242,7 +244,7 @@ def absent_mkl_bound(
         raise ValueError(
             f"rho must be positive and delta between 0 and 1/3, got rho={rho} and delta={delta}"
         )
-    if not hasattr(model, "_kernel_sizes"):
+    if not isinstance(model, BaseMKLClassifier):
         raise ValueError(
             f"the bound is for a classifier of this package, got {type(model).__name__}; of a "
             "pipeline give the last step, and what the steps before make of X"
@@ -255,7 +257,7 @@ def absent_mkl_bound(
         raise ValueError(f"y has labels that the model was not fitted with: {unknown.tolist()}")
     signs = np.where(np.asarray(y) == model.classes_[1], 1.0, -1.0)
     margins = signs * model.decision_function(X)
-    norms, largest, counts = model._kernel_sizes(X)
+    norms, largest, counts = kernel_sizes(model, X)
     n, M = len(signs), len(norms)
     mu = 0.5 * float(norms.sum()) ** 2
     margin_error = float(np.mean(margins <= rho))
@@ -272,6 +274,34 @@ def absent_mkl_bound(
         mu,
         largest,
     )
+
+
+def kernel_sizes(model: BaseMKLClassifier, X: Any) -> tuple[Floats, float, Indices]:
+    """Return norms of the functions, the largest k(x, x) and how many samples have a kernel.
+
+    For a binary problem and the training samples X, in their order: shapes (M,), () and (M,).
+    """
+    if not model._same_weights_for_all:
+        raise ValueError(
+            f"the kernels of {type(model).__name__} have weights that depend on the sample, "
+            "which this is not for"
+        )
+    rows = model.input_.rows(model, X)
+    n = model.dual_coef_.shape[-1]
+    if len(rows) != n:
+        raise ValueError(f"X has {len(rows)} samples, but the model was fitted on {n}")
+    counts = np.count_nonzero(model.input_.observed_of(rows), axis=0)
+    if isinstance(model.input_, FactorInput):
+        norms = np.array([np.linalg.norm(coef) for coef in model.coef_])
+        return norms, max(model.input_.diag(rows, m).max() for m in range(len(norms))), counts
+    needed = np.ones(len(model.kernel_names_), dtype=np.bool_)
+    coef = model.weights_[:, None] * np.broadcast_to(model.dual_coef_, (len(needed), n))
+    norms, largest = np.zeros(len(needed)), 0.0
+    for p, kernel in enumerate(model.input_.kernels(rows, needed)):
+        norms[p] = np.sqrt(max(float(coef[p] @ kernel @ coef[p]), 0.0))
+        diag = model.input_.diag(rows, p)
+        largest = max(largest, float((kernel.diagonal() if diag is None else diag).max()))
+    return norms, largest, counts
 
 
 def _check(**numbers: float) -> None:

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 import kernelquilt as kq
 from discovery import predictors
 from inputs import VIEWS, as_input
+from kernelquilt.bounds import kernel_sizes
 from kernelquilt.kernels import factor_input
 
 ALL_TAKERS = [each for each in predictors() if getattr(each, "_takes_factors", False)]
@@ -322,7 +323,7 @@ def test_bounds_know_factors(samples):
     one, other = (
         kq.SimpleMKLClassifier(tol=1e-6).fit(each, y[two] == "x") for each in (stack, factors)
     )
-    for found, expected in zip(other._kernel_sizes(factors), one._kernel_sizes(stack), strict=True):
+    for found, expected in zip(kernel_sizes(other, factors), kernel_sizes(one, stack), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 

@@ -1,6 +1,7 @@
 """What is to be learned of samples: targets, classes and weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from kernelquilt.core.solution import TINY
 from kernelquilt.data.blocks import in_memory, missing
 from kernelquilt.data.validation import check_alignment
 
+LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum
 
 
@@ -129,9 +131,29 @@ class Labels(NamedTuple):
     codes: Indices
     weight: Floats
 
+    @property
+    def active(self) -> Indices:
+        """Positions of the classes of which samples take part in the fit."""
+        return np.unique(self.codes[self.weight > 0])
+
+    def signs(self, multi_class: str) -> Iterator[Floats]:
+        """Yield the labels of each binary problem: -1, +1, and 0 for samples that take no part.
+
+        One against one, a class without samples that take part is in no problem.
+        """
+        if len(self.classes) == 2:
+            yield np.where(self.codes == 1, 1.0, -1.0)
+        elif multi_class == "ovr":
+            for positive in range(len(self.classes)):
+                yield np.where(self.codes == positive, 1.0, -1.0)
+        else:
+            for negative, positive in _pairs(self.active):
+                others = np.where(self.codes == negative, -1.0, 0.0)
+                yield np.where(self.codes == positive, 1.0, others)
+
     def check_two_classes(self, estimator: Any) -> None:
         """Refuse to learn from less than two classes."""
-        present = np.unique(self.codes[self.weight > 0])
+        present = self.active
         if len(present) < 2:
             weighted = "" if self.weight.all() else " with positive weight"
             raise ValueError(
@@ -142,14 +164,14 @@ class Labels(NamedTuple):
 
     def without_empty(self, estimator: Any, observed: Bools) -> "Labels":
         """Return the labels with weight 0 for samples that have no view."""
-        weight = weights_of_seen(self.weight, observed)
-        if len(np.unique(self.codes[weight > 0])) < 2:
+        made = self._replace(weight=weights_of_seen(self.weight, observed))
+        if len(made.active) < 2:
             empty = np.asarray(~observed.any(axis=1))
             raise ValueError(
                 f"{type(estimator).__name__} needs samples with an observed view of at least two "
                 f"classes; {empty.sum()} of {len(empty)} samples have none"
             )
-        return self._replace(weight=weight)
+        return made
 
     def factors(self, class_weight: Any) -> Floats:
         """Return the factor (n,) of the class of each sample on its penalty."""
@@ -191,7 +213,46 @@ def without_negligible(weight: Floats) -> Floats:
     return np.where(weight < NEGLIGIBLE * weight.max(), 0.0, weight)
 
 
+def moderate(weight: Floats) -> Floats:
+    """Return sample weights, zero where negligible, after checking that penalties can be made."""
+    largest = float(weight.max())
+    if not 1.0 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample weights multiply the penalty, and the largest of {len(weight)} is {largest:g};"
+            " divide them by their mean, so that the penalty means what it does without weights"
+        )
+    return without_negligible(weight)
+
+
 def classes_of(scores: Floats, classes: Array) -> Array:
     """Return the class of each sample: by the sign of scores (n,), or the largest of (n, c)."""
     codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return np.asarray(classes[codes])
+
+
+def _pairs(active: Indices) -> list[tuple[int, int]]:
+    return list(combinations(active.tolist(), 2))
+
+
+def class_scores(scores: Floats, active: Indices, n_classes: int, multi_class: str) -> Floats:
+    """Return the scores of classes (n_rows, n_classes) from those of the binary problems.
+
+    Those of classes that took no part are below all others, so that these are never predicted.
+    """
+    if multi_class == "ovo":
+        scores = _votes_of(scores, active, n_classes)
+    idle = np.setdiff1d(np.arange(n_classes), active)
+    scores[:, idle] = scores[:, active].min(axis=1, keepdims=True) - 1.0
+    return scores
+
+
+def _votes_of(scores: Floats, active: Indices, n_classes: int) -> Floats:
+    """Return one-vs-one votes (n_rows, n_classes), ties broken by the sum of the scores."""
+    votes = np.zeros((len(scores), n_classes))
+    confidence = np.zeros((len(scores), n_classes))
+    for score, (negative, positive) in zip(scores.T, _pairs(active), strict=True):
+        votes[:, positive] += score > 0
+        votes[:, negative] += score <= 0
+        confidence[:, positive] += score
+        confidence[:, negative] -= score
+    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))

@@ -5,10 +5,9 @@ attributes, class and sample weights, one-vs-rest and one-vs-one, and prediction
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,21 +17,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._messages import unchanged_on_error
-from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
+from kernelquilt._typing import Array, Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.solvers import certified_at
-from kernelquilt.data.labels import Labels, check_labels, classes_of
+from kernelquilt.data.labels import Labels, check_labels, class_scores, classes_of, moderate
 from kernelquilt.data.validation import check_alignment
-from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.kernels.inputs import KernelInput, Samples, check_samples, input_tags
 from kernelquilt.mkl.fitting import (
     check_penalties,
     forget_factors,
     forget_others,
     hold_samples,
-    moderate,
     run_solvers,
     solve_cap,
     solver_options,
@@ -194,7 +191,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         forget_factors(self)
         data.input.describe(self)
         self.classes_ = data.labels.classes
-        self._active_classes = active_classes(data.labels)
+        self._active_classes = data.labels.active
 
     def _solve_and_store(self, data: Prepared, starts: list[Start] | None = None) -> list[Solution]:
         """Solve the binary problems, each from its start, and return what gave the weights."""
@@ -205,7 +202,7 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
     ) -> list[Callable[[], tuple[Solution, Solution]]]:
         """Return what solves the binary problems, each from its start."""
         labels = data.labels
-        signs = list(signs_of(labels, self.multi_class))
+        signs = list(labels.signs(self.multi_class))
         if len(signs) > 1 and self.weights == "shared":
             signs = [np.array(signs)]
         penalty = self._penalties(data)
@@ -318,33 +315,6 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Return the scores of all problems, shape (n_rows, n_problems)."""
         return weighted_scores(self, rows)
 
-    def _kernel_sizes(self, X: Any) -> tuple[Floats, float, Indices]:
-        """Return norms of the functions, the largest k(x, x) and how many samples have a kernel.
-
-        For a binary problem and the training samples X, in their order: shapes (M,), () and (M,).
-        """
-        if not self._same_weights_for_all:
-            raise ValueError(
-                f"the kernels of {type(self).__name__} have weights that depend on the sample, "
-                "which this is not for"
-            )
-        rows = self.input_.rows(self, X)
-        n = self.dual_coef_.shape[-1]
-        if len(rows) != n:
-            raise ValueError(f"X has {len(rows)} samples, but the model was fitted on {n}")
-        counts = np.count_nonzero(self.input_.observed_of(rows), axis=0)
-        if isinstance(self.input_, FactorInput):
-            norms = np.array([np.linalg.norm(coef) for coef in self.coef_])
-            return norms, max(self.input_.diag(rows, m).max() for m in range(len(norms))), counts
-        needed = np.ones(len(self.kernel_names_), dtype=np.bool_)
-        coef = self.weights_[:, None] * np.broadcast_to(self.dual_coef_, (len(needed), n))
-        norms, largest = np.zeros(len(needed)), 0.0
-        for p, kernel in enumerate(self.input_.kernels(rows, needed)):
-            norms[p] = np.sqrt(max(float(coef[p] @ kernel @ coef[p]), 0.0))
-            diag = self.input_.diag(rows, p)
-            largest = max(largest, float((kernel.diagonal() if diag is None else diag).max()))
-        return norms, largest, counts
-
     def _penalties(self, data: Prepared) -> Floats:
         """Return the penalty of each sample."""
         labels = data.labels
@@ -367,52 +337,3 @@ def svm_at_weights(problem: BinaryProblem, learned: Solution) -> Solution:
     solution = certified_at(svm, learned.weights, options)
     work = learned.work + solution.work
     return replace(solution, n_iter=learned.n_iter, work=work, history=learned.history)
-
-
-def signs_of(labels: Labels, multi_class: str) -> Iterator[Floats]:
-    """Yield the labels of each binary problem: -1, +1, and 0 for samples that take no part.
-
-    One against one, a class without samples that take part is in no problem.
-    """
-    codes, n_classes = labels.codes, len(labels.classes)
-    if n_classes == 2:
-        yield np.where(codes == 1, 1.0, -1.0)
-    elif multi_class == "ovr":
-        for positive in range(n_classes):
-            yield np.where(codes == positive, 1.0, -1.0)
-    else:
-        for negative, positive in _pairs(active_classes(labels)):
-            yield np.where(codes == positive, 1.0, np.where(codes == negative, -1.0, 0.0))
-
-
-def active_classes(labels: Labels) -> Indices:
-    """Return the positions of the classes of which samples take part in the fit."""
-    return np.unique(labels.codes[labels.weight > 0])
-
-
-def _pairs(active: Indices) -> list[tuple[int, int]]:
-    return list(combinations(active.tolist(), 2))
-
-
-def class_scores(scores: Floats, active: Indices, n_classes: int, multi_class: str) -> Floats:
-    """Return the scores of classes (n_rows, n_classes) from those of the binary problems.
-
-    Those of classes that took no part are below all others, so that these are never predicted.
-    """
-    if multi_class == "ovo":
-        scores = _votes_of(scores, active, n_classes)
-    idle = np.setdiff1d(np.arange(n_classes), active)
-    scores[:, idle] = scores[:, active].min(axis=1, keepdims=True) - 1.0
-    return scores
-
-
-def _votes_of(scores: Floats, active: Indices, n_classes: int) -> Floats:
-    """Return one-vs-one votes (n_rows, n_classes), ties broken by the sum of the scores."""
-    votes = np.zeros((len(scores), n_classes))
-    confidence = np.zeros((len(scores), n_classes))
-    for score, (negative, positive) in zip(scores.T, _pairs(active), strict=True):
-        votes[:, positive] += score > 0
-        votes[:, negative] += score <= 0
-        confidence[:, positive] += score
-        confidence[:, negative] -= score
-    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))

@@ -14,7 +14,6 @@ from kernelquilt.core.solution import TINY, Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.factor_reading import read_together
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.weights.solvers import diagonals
-from kernelquilt.data.labels import without_negligible
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.factor_input import FactorInput, coefficients
@@ -22,7 +21,6 @@ from kernelquilt.kernels.inputs import KernelInput, Samples, check_gram_memory, 
 from kernelquilt.kernels.products import kernel_products
 
 LARGEST_PENALTY = 1e140  # for kernels of size 1; its square must not overflow
-LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 
 
 def hold_samples(
@@ -151,17 +149,6 @@ def weighted_scores(model: Any, rows: Any) -> Floats:
     for m, product in kernel_products(model.input_, rows, right):
         scores += product * weights[:, m]
     return scores
-
-
-def moderate(weight: Floats) -> Floats:
-    """Return sample weights, zero where negligible, after checking that penalties can be made."""
-    largest = float(weight.max())
-    if not 1.0 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
-        raise ValueError(
-            f"sample weights multiply the penalty, and the largest of {len(weight)} is {largest:g};"
-            " divide them by their mean, so that the penalty means what it does without weights"
-        )
-    return without_negligible(weight)
 
 
 def check_penalties(penalty: Floats, K: Numbers | Factors) -> None:

@@ -10,14 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._messages import quoted, unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats
 from kernelquilt.core.limits import check_memory
-from kernelquilt.data.labels import check_labels, classes_of, weights_of_seen
+from kernelquilt.data.labels import check_labels, class_scores, classes_of, weights_of_seen
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.inputs import check_samples, count_kernels, fit_input, input_tags
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.nmcca import NmCCA
-from kernelquilt.mkl.classifier import class_scores
 
 
 class CCAFusion(ClassifierMixin, BaseEstimator):

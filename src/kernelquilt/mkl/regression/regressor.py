@@ -19,14 +19,19 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.data.labels import as_numbers, check_targets, explained_share, weights_of_seen
+from kernelquilt.data.labels import (
+    as_numbers,
+    check_targets,
+    explained_share,
+    moderate,
+    weights_of_seen,
+)
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import KernelInput, check_samples, input_tags
 from kernelquilt.mkl.fitting import (
     forget_factors,
     forget_others,
     hold_samples,
-    moderate,
     run_solvers,
     solve_cap,
     solver_options,
