@@ -49,7 +49,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.data.stack import as_stack
 from kernelquilt.kernels.factor_input import FactorInput
-from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.fitting import BaseMKLClassifier
 
 __all__ = ["AbsentBound", "RademacherBound", "absent_mkl_bound", "lp_mkl_bound", "rp_mkl_bound"]
 

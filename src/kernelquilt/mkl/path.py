@@ -20,8 +20,7 @@ from sklearn.base import clone
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Solution, Start
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.fitting import run_solvers
+from kernelquilt.mkl.fitting import BaseMKLClassifier, run_solvers
 from kernelquilt.mkl.regression.regressor import BaseMKLRegressor
 
 PathEstimator = BaseMKLClassifier | BaseMKLRegressor

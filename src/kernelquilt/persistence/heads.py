@@ -10,7 +10,7 @@ from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
 from kernelquilt.mkl.agreement.cca_fusion import CCAFusion
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
-from kernelquilt.mkl.classifier import BaseMKLClassifier
+from kernelquilt.mkl.fitting import BaseMKLClassifier
 from kernelquilt.mkl.per_sample.gate_inputs import ViewFeatures
 from kernelquilt.mkl.per_sample.localized import LocalizedMKLClassifier
 from kernelquilt.mkl.per_sample.sample_adaptive import SampleAdaptiveMKLClassifier

@@ -62,8 +62,7 @@ from kernelquilt.core.weights.sets import LP_OPTIONS
 from kernelquilt.core.weights.solvers import WeightSet, newton
 from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
-from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem
-from kernelquilt.mkl.fitting import gathered
+from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem, gathered
 
 FORMULATIONS = {"exact", "shared_coef", "max_min"}
 MAX_PIVOTS_SHARE = 4  # of the simplex method, per row and column; a few per column is usual

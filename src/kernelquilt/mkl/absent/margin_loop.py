@@ -16,8 +16,7 @@ from sklearn.utils._param_validation import Interval
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.solution import Options, Solution, Step, Work, warn_unless_settled
-from kernelquilt.mkl.classifier import BaseMKLClassifier
-from kernelquilt.mkl.fitting import gathered
+from kernelquilt.mkl.fitting import BaseMKLClassifier, gathered
 
 MARGIN_FLOOR = 1e-3
 INNER_MAX_ITER = 200  # cap on the SVM solves of one convex problem

@@ -51,7 +51,7 @@ from kernelquilt.mkl.absent.margin_loop import (
     observed_share,
     taking_part,
 )
-from kernelquilt.mkl.classifier import BinaryProblem
+from kernelquilt.mkl.fitting import BinaryProblem
 
 
 @single_threaded_blas()

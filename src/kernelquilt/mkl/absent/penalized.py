@@ -67,7 +67,7 @@ from kernelquilt.mkl.absent.margin_loop import (
     OuterLoopClassifier,
     taking_part,
 )
-from kernelquilt.mkl.classifier import BinaryProblem
+from kernelquilt.mkl.fitting import BinaryProblem
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 
 

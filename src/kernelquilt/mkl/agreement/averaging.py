@@ -10,7 +10,7 @@ from kernelquilt.core.solution import Solution
 from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.kernels.products import kernel_products
 from kernelquilt.kernels.subsets import samples_in
-from kernelquilt.mkl.classifier import BaseMKLClassifier, Prepared
+from kernelquilt.mkl.fitting import BaseMKLClassifier, Prepared
 
 Outputs = Callable[[Any, Any, Bools], Iterator[Floats]]
 

@@ -63,7 +63,7 @@ from kernelquilt.mkl.agreement.averaging import (
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge import minimise
 from kernelquilt.mkl.agreement.squared_hinge_arrays import as_outputs, as_problem, as_solution
-from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem, Prepared
+from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem, Prepared
 
 
 @single_threaded_blas()

@@ -25,7 +25,7 @@ from kernelquilt.mkl.agreement.ho_kashyap import ho_kashyap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge_arrays import as_problem, as_solution
-from kernelquilt.mkl.classifier import BinaryProblem
+from kernelquilt.mkl.fitting import BinaryProblem
 
 
 @single_threaded_blas()

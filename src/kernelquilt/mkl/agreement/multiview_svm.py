@@ -44,7 +44,7 @@ from kernelquilt.core.solution import Options, Solution
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier, check_penalties
 from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Squares
-from kernelquilt.mkl.classifier import BinaryProblem
+from kernelquilt.mkl.fitting import BinaryProblem
 
 
 @single_threaded_blas()

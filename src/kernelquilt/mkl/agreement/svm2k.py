@@ -47,7 +47,7 @@ from kernelquilt.kernels.inputs import KernelInput, Samples, check_gram_memory
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
 from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Band
-from kernelquilt.mkl.classifier import BinaryProblem
+from kernelquilt.mkl.fitting import BinaryProblem
 
 
 @single_threaded_blas()

@@ -47,7 +47,7 @@ from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.sets import NormBall
 from kernelquilt.core.weights.solvers import WeightSolver, alternate, newton
-from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem
+from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 
 CLOSED_FORM_FROM = 1.5

@@ -56,7 +56,7 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.solvers import WeightSolver
-from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem
+from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem
 from kernelquilt.mkl.norms.lp import solve_lp_mkl
 from kernelquilt.mkl.norms.matrix_norm_descent import descend, follow_published, nonzero_kernels
 from kernelquilt.mkl.norms.matrix_norm_set import MatrixNormSet

@@ -45,7 +45,7 @@ from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.sets import Simplex
 from kernelquilt.core.weights.solvers import WeightSolver, newton
-from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem
+from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem
 from kernelquilt.mkl.norms.published.cutting_plane import level_method, silp
 from kernelquilt.mkl.norms.published.reduced_gradient import reduced_gradient
 

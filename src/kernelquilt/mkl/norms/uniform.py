@@ -32,7 +32,7 @@ from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, solve_svm, svm_with_margins
 from kernelquilt.core.weights.solvers import certified_at
-from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem
+from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem
 
 
 @single_threaded_blas()

@@ -52,8 +52,7 @@ from kernelquilt.core.solution import Options, Solution, Step, warn_unless_settl
 from kernelquilt.core.weights.solvers import clearly_negative
 from kernelquilt.data.validation import check_dense
 from kernelquilt.kernels.inputs import KernelInput, Samples, without_view
-from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem, Prepared
-from kernelquilt.mkl.fitting import gathered
+from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem, Prepared, gathered
 from kernelquilt.mkl.per_sample.gate_descent import descend_gates, random_starts
 from kernelquilt.mkl.per_sample.gate_inputs import GateInputs, KernelFeatures, ViewFeatures
 from kernelquilt.mkl.per_sample.gating import GATINGS, GatedSVM, gate_scores

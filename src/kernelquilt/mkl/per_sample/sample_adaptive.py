@@ -65,8 +65,7 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step, Work
 from kernelquilt.kernels.products import kernel_products
-from kernelquilt.mkl.classifier import BaseMKLClassifier, BinaryProblem
-from kernelquilt.mkl.fitting import gathered
+from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem, gathered
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 from kernelquilt.mkl.per_sample.switching import (
     MAX_SOLVES,
