@@ -171,7 +171,9 @@ def warn_once(folds: Sequence[Said]) -> None:
 SHOWN = 12  # views or kernels of a container, and patterns of presence
 
 
-def summary(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:
+def container_text(
+    title: str, names: Sequence[str], details: Sequence[str], observed: Bools
+) -> str:
     """Describe a container: a title line, then one line per view or kernel.
 
     Parameters
@@ -194,7 +196,9 @@ def summary(title: str, names: Sequence[str], details: Sequence[str], observed: 
     return "\n".join(lines)
 
 
-def summary_html(title: str, names: Sequence[str], details: Sequence[str], observed: Bools) -> str:
+def container_html(
+    title: str, names: Sequence[str], details: Sequence[str], observed: Bools
+) -> str:
     """Describe a container for a notebook, with bars for presence and the patterns of it.
 
     Colours are those of the page around or stand out on light and on dark.
@@ -202,7 +206,7 @@ def summary_html(title: str, names: Sequence[str], details: Sequence[str], obser
     Parameters
     ----------
     title, names, details, observed
-        As in `summary`.
+        As in `container_text`.
     """
     cell = "padding:0.1em 0.8em 0.1em 0;text-align:left;white-space:nowrap;border:0"
     table = "border-collapse:collapse;margin:0.3em 0;color:inherit;font-size:inherit"

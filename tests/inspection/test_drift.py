@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import kernelquilt as kq
-from kernelquilt.data.validation import MOST_PATTERNS, frequent_patterns, summarise
+from kernelquilt.data.validation import MOST_PATTERNS, frequent_patterns, training_summary
 from kernelquilt.inspection import drift
 from kernelquilt.inspection.drifting import _extreme
 
@@ -157,10 +157,10 @@ def test_lazy_training_samples_are_remembered_without_another_pass():
 
     lazy = kq.MultiView.stream(pieces)
     before = len(reads)
-    found = summarise(lazy)
+    found = training_summary(lazy)
     assert lazy.observed.shape == (300, 3)
     assert len(reads) == before + 1
-    expected = summarise(new)
+    expected = training_summary(new)
     for name in new.names:
         for one, other in zip(found.ranges[name][:3], expected.ranges[name][:3], strict=True):
             np.testing.assert_array_equal(one, other)
@@ -171,7 +171,7 @@ def test_too_many_patterns_are_not_called_unseen():
     observed = rng.random((3000, 14)) < 0.5
     observed[:, 0] = True
     blocks = {f"v{j}": np.where(o[:, None], 1.0, np.nan) for j, o in enumerate(observed.T)}
-    kept = summarise(kq.MultiView(blocks))
+    kept = training_summary(kq.MultiView(blocks))
     assert len(kept.patterns) == MOST_PATTERNS
     assert not kept.knows_all_patterns
     patterns, counts = frequent_patterns(observed)

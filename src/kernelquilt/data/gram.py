@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from kernelquilt._messages import check_names, quoted, row_positions, summary, summary_html
+from kernelquilt._messages import check_names, container_html, container_text, quoted, row_positions
 from kernelquilt._typing import Bools, Indices, Kernel
 from kernelquilt.data.blocks import with_nan
 
@@ -115,10 +115,10 @@ class KernelRows(ABC):
         raise TypeError(f"a {type(self).__name__} is not an array; {self._instead}")
 
     def __repr__(self) -> str:
-        return summary(*self._told())
+        return container_text(*self._told())
 
     def _repr_html_(self) -> str:
-        return summary_html(*self._told())
+        return container_html(*self._told())
 
     @abstractmethod
     def _told(self) -> tuple[str, tuple[str, ...], list[str], Bools]:

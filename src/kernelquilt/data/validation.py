@@ -395,7 +395,7 @@ class TrainingSummary:
         return int(self.counts.sum()) == self.n_samples
 
 
-def summarise(data: Any) -> TrainingSummary:
+def training_summary(data: Any) -> TrainingSummary:
     """Return what a model is to remember of training samples in their container.
 
     Samples that are not in memory are read once, together with which views they have.

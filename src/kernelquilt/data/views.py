@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from kernelquilt._messages import check_mask, quoted, row_positions, summary, summary_html
+from kernelquilt._messages import check_mask, container_html, container_text, quoted, row_positions
 from kernelquilt._typing import Bools
 from kernelquilt.data.blocks import (
     as_blocks,
@@ -461,10 +461,10 @@ class MultiView:
         )
 
     def __repr__(self) -> str:
-        return summary(*self._told())
+        return container_text(*self._told())
 
     def _repr_html_(self) -> str:
-        return summary_html(*self._told())
+        return container_html(*self._told())
 
     def _told(self) -> tuple[str, tuple[str, ...], list[str], Bools]:
         """Return title, names, sizes and presence of the views."""

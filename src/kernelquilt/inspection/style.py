@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette without its yellow: colour-blind readers can tell these apart
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
 PRESENT, ABSENT, BAND, RULE = COLOURS[0], "#D9D9D9", "#F5F5F5", "#444444"
+FAINT, BEHIND = "#777777", "#9A9A9A"  # text of what is absent, lines that others are drawn over
 MARKERS = "os^DvPX<>p*hd8H"
 DASHES = ("-", "--", ":", "-.")
 LONGEST_NAME = 24  # characters

@@ -30,7 +30,7 @@ from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
 from kernelquilt.data.transformer import ViewTransformer
-from kernelquilt.data.validation import LEARNED, remember_views, summarise, validate_views
+from kernelquilt.data.validation import LEARNED, remember_views, training_summary, validate_views
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.subsets import ViewSubsets
 from kernelquilt.kernels.view_kernels import GAUSSIANS, ViewKernels, kernels_of_views
@@ -265,7 +265,7 @@ def check_samples(estimator: Any, X: Any, *, lazy: bool = False) -> Samples:
     for name in LEARNED:
         vars(estimator).pop(name, None)
     data = _checked(estimator, X, lazy)
-    estimator.training_summary_ = summarise(data)
+    estimator.training_summary_ = training_summary(data)
     return data
 
 

@@ -9,6 +9,7 @@ from kernelquilt.inspection.contributions import ViewContributions, view_contrib
 from kernelquilt.inspection.style import (
     ABSENT,
     COLOURS,
+    FAINT,
     RULE,
     axes_for,
     label,
@@ -195,7 +196,7 @@ class ViewContributionsDisplay:
                 textcoords="offset points",
                 va="center",
                 fontsize=9,
-                color="#777777" if absent else "black",
+                color=FAINT if absent else "black",
             )
         names = [self.contributions.view_names[p] for p in self.order]
         rows_of_names(ax, ["no view", *names, "all its views"])

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt.core.solution import TINY, Step
-from kernelquilt.inspection.style import COLOURS, grid_for, label, line_style, plain
+from kernelquilt.inspection.style import COLOURS, RULE, grid_for, label, line_style, plain
 
 AXES = {"solves": "SVM solves", "seconds": "seconds since the first step"}
 
@@ -120,7 +120,7 @@ class ConvergenceDisplay:
         left.legend(frameon=False)
         right.set_yscale("log")
         if self.tol is not None:
-            right.axhline(self.tol, color="#444444", linewidth=1, linestyle=":")
+            right.axhline(self.tol, color=RULE, linewidth=1, linestyle=":")
         if len(self.histories) > 1:
             right.legend(frameon=False, fontsize=8)
         left.set_ylabel("objective")

@@ -6,7 +6,7 @@ import numpy as np
 
 from kernelquilt._typing import Floats
 from kernelquilt.inspection.samples import samples_of
-from kernelquilt.inspection.style import axes_for, label, line_style, plain
+from kernelquilt.inspection.style import BEHIND, axes_for, label, line_style, plain
 
 
 class SurvivalByViewDisplay:
@@ -89,7 +89,7 @@ class SurvivalByViewDisplay:
         self.lines_ = {}
         for position, (name, (times, probabilities)) in enumerate(self.curves.items()):
             # the first one is broad and below, so that it is seen where others coincide with it
-            style = {"color": "#9A9A9A", "linewidth": 5.0}
+            style = {"color": BEHIND, "linewidth": 5.0}
             if position:
                 style = line_style(position - 1) | {"linewidth": 1.4, "markersize": 4}
                 style["markevery"] = (position, max(1, len(times) // 6))
