@@ -399,6 +399,21 @@ def test_bad_targets_and_parameters(classifier, two_views):
         classifier(kernels="gausian").fit(views, y)
 
 
+def test_bad_kernels_of_views_are_named(two_views):
+    class Skewed(kq.kernels.MedianGaussian):
+        """Says that it is a kernel that needs no check."""
+
+        def __call__(self, A, B=None):
+            return super().__call__(A, B) + np.triu(np.ones((len(A), len(B))), 1)
+
+    X, y = two_views
+    for kernel in (Skewed(), lambda A, B: A @ np.roll(B, 1, axis=1).T):
+        with pytest.raises(ValueError, match="samples is not symmetric"):
+            kq.SimpleMKLClassifier(kernels=kernel).fit(X, y)
+    with pytest.raises(ValueError, match=r"NaN or inf .*or choose another kernel"):
+        kq.SimpleMKLClassifier(kernels=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(X, y)
+
+
 @every_classifier
 def test_bad_kernels_are_named(classifier):
     rng = np.random.default_rng(6)

@@ -199,7 +199,7 @@ class _ViewInput(KernelInput):
     def training_gram(self, data: Any) -> tuple[Numbers, Bools]:
         K = self.view_kernels._stacked(self.views)
         for m, kernel in enumerate(self.view_kernels.kernels_):
-            if not isinstance(kernel, GAUSSIANS):
+            if type(kernel) not in GAUSSIANS:  # a subclass may be anything
                 check_kernel(K[m], self.names[m])
         return K, self.observed
 
