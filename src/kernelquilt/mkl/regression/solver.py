@@ -3,9 +3,9 @@ r"""Multiple kernel learning with the epsilon-insensitive loss.
 .. math:: \min_{d \in \mathcal D} \min_{w, b_0} \; \tfrac12 \sum_p \frac{\|w_p\|^2}{d_p}
           + \sum_i C_i \max\bigl(0,\, |y_i - f(x_i)| - \epsilon\bigr),
 
-with absent kernels filled with zeros, over any set of kernel weights
-(:mod:`kernelquilt.core.weights.sets`): the simplex is SimpleMKL, the ball of a norm is lp-norm MKL,
-the polytope of the observed patterns is convex absent MKL, and a single point is an ordinary
+with absent kernels filled with zeros, over any set of kernel weights (`WeightSet` of
+:mod:`kernelquilt.core.weights.solvers`): the simplex is SimpleMKL, the ball of a norm is lp-norm
+MKL, the polytope of the observed patterns is convex absent MKL, and a single point is an ordinary
 support vector regression. The dual of the inner minimum is in
 :mod:`kernelquilt.core.svm.weighted_svr`; Newton's method over the weights and the certificate are
 those of the classifiers,
