@@ -78,7 +78,8 @@ def export(model: Any) -> NumpyPredictor:
 def _unwrapped(model: Any) -> tuple[list[ViewTransformer], ViewKernels | None, list[Any], Any]:
     """Return what prepares views, computes and changes kernels, and the model behind them."""
     before: list[ViewTransformer] = []
-    computed, after = None, []
+    computed = None
+    after: list[Any] = []
     while hasattr(model, "best_estimator_") or isinstance(model, Pipeline):
         if not isinstance(model, Pipeline):
             model = model.best_estimator_
