@@ -29,8 +29,7 @@ pytestmark = [
 ]
 
 EXPORTED = held_to(predictors(), "more than two views")
-# votes of classifiers of any kind are refused, which is tested below
-DEFAULTS = [each for each in instances(EXPORTED) if getattr(each, "fusion", None) != "vote"]
+DEFAULTS = instances(EXPORTED)
 METHODS = ("predict", "decision_function", "predict_proba")
 SCRIPT = """
 import importlib.abc, json, sys
@@ -164,10 +163,12 @@ def test_gates_of_a_view_that_is_no_kernel(gating, gating_view, tmp_path):
     assert_exported(model, kq.as_views(new, VIEWS), as_dict(new), tmp_path)
 
 
+@pytest.mark.parametrize("fusion", ["concatenate", "vote"])
 @pytest.mark.parametrize("kernels", [None, "linear"])
-def test_components_of_views_and_of_kernels(kernels, tmp_path):
+def test_components_of_views_and_of_kernels(kernels, fusion, tmp_path):
     X, y, new = samples(n_classes=3)
-    model = kq.mkl.CCAFusion(2, kernels=kernels).fit(kq.as_views(X, VIEWS), y)
+    X[np.ix_(y == "none", VIEWS["c"])] = np.nan  # a classifier of two classes, and two of three
+    model = kq.mkl.CCAFusion(2, kernels=kernels, fusion=fusion).fit(kq.as_views(X, VIEWS), y)
     assert_exported(model, kq.as_views(new, VIEWS), as_dict(new), tmp_path)
 
 
@@ -419,8 +420,11 @@ def own_kernel(A, B):
             make_pipeline(kq.ViewKernels(dtype=np.float32), kq.SimpleMKLClassifier()),
             "step 'viewkernels'",
         ),
-        (kq.mkl.CCAFusion(2, fusion="vote"), "fusion='vote' of MHKSClassifier"),
-        (kq.mkl.CCAFusion(2, estimator=LogisticRegression()), "'concatenate' of LogisticRegr"),
+        (
+            kq.mkl.CCAFusion(2, estimator=LogisticRegression(), fusion="vote"),
+            "CCAFusion of LogisticRegr",
+        ),
+        (kq.mkl.CCAFusion(2, estimator=LogisticRegression()), "CCAFusion of LogisticRegr"),
     ],
     ids=[
         "function",

@@ -19,6 +19,31 @@ def normalised(scores: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
 
+def class_scores(
+    scores: NDArray[Any], active: NDArray[Any], multi_class: str, n_classes: int
+) -> NDArray[Any]:
+    """Return the scores of classes (n_rows, n_classes) from those of binary problems."""
+    if n_classes == 2:
+        return np.column_stack([-scores[:, 0], scores[:, 0]]) / 2
+    if multi_class == "ovo":
+        scores = _votes(scores, active, n_classes)
+    idle = np.setdiff1d(np.arange(n_classes), active)
+    scores[:, idle] = scores[:, active].min(axis=1, keepdims=True) - 1.0
+    return scores
+
+
+def _votes(scores: NDArray[Any], active: NDArray[Any], n_classes: int) -> NDArray[Any]:
+    """Return one-vs-one votes (n_rows, n_classes), ties broken by the sum of the scores."""
+    votes, confidence = np.zeros((2, len(scores), n_classes))
+    pairs = [(a, b) for number, a in enumerate(active) for b in active[number + 1 :]]
+    for score, (negative, positive) in zip(scores.T, pairs, strict=True):
+        votes[:, positive] += score > 0
+        votes[:, negative] += score <= 0
+        confidence[:, positive] += score
+        confidence[:, negative] -= score
+    return np.asarray(votes + confidence / (3.0 * (np.abs(confidence) + 1.0)))
+
+
 def _sum(head: dict[str, Any], rows: Rows) -> NDArray[Any]:
     """Add what each kernel says; ``fraction`` divides by the share of kernels that a sample has."""
     total = np.zeros((len(rows), len(head["bias"])))
@@ -88,6 +113,22 @@ def _gate_inputs(plan: dict[str, Any], rows: Rows, projected: NDArray[Any]) -> N
         block[present] = (rows.blocks[view["view"]][present] - view["mean"]) / view["scale"]
         blocks.append(block)
     return np.hstack(blocks)
+
+
+def _vote(head: dict[str, Any], rows: Rows) -> NDArray[Any]:
+    """Count votes of the classifiers of a sample's views; their scores decide where they tie."""
+    votes, confidence = np.zeros((2, len(rows), len(head["prior"])))
+    for voter in head["voters"]:
+        known = voter["known"]
+        for _, having, scores in rows.terms([voter["term"]]):
+            said = np.full((len(having), len(head["prior"])), -np.inf)
+            said[:, known] = class_scores(
+                scores + voter["bias"], voter["active"], voter["multi_class"], len(known)
+            )
+            votes[having, said.argmax(axis=1)] += 1.0
+            confidence[having] += np.where(np.isfinite(said), said, 0.0)
+    voted = votes.sum(axis=1, keepdims=True) > 0
+    return np.where(voted, votes + confidence / (3 * (1 + np.abs(confidence))), head["prior"])
 
 
 def _quilt(head: dict[str, Any], rows: Rows) -> NDArray[Any]:
@@ -237,5 +278,6 @@ HEADS: dict[str, Callable[[dict[str, Any], Rows], NDArray[Any]]] = {
     "mean": _mean,
     "adaptive": _adaptive,
     "gated": _gated,
+    "vote": _vote,
     "quilt": _quilt,
 }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .heads import HEADS, normalised
+from .heads import HEADS, class_scores, normalised
 from .samples import Rows, kernels_of, views_of
 
 FORMAT = 1
@@ -145,14 +145,9 @@ class NumpyPredictor:
         scores, finish = self._outputs(X, diag), self.plan["finish"]
         if finish["kind"] == "log_proba":
             scores = normalised(scores)
-            return scores[:, 1] - scores[:, 0] if len(classes) == 2 else scores
-        if len(classes) == 2:
-            return scores[:, 0]
-        if finish["multi_class"] == "ovo":
-            scores = _votes(scores, finish["active"], len(classes))
-        idle = np.setdiff1d(np.arange(len(classes)), finish["active"])
-        scores[:, idle] = scores[:, finish["active"]].min(axis=1, keepdims=True) - 1.0
-        return scores
+        if finish["kind"] == "svm":
+            scores = class_scores(scores, finish["active"], finish["multi_class"], len(classes))
+        return scores[:, 1] - scores[:, 0] if len(classes) == 2 else scores
 
     def predict_proba(self, X: Any, diag: Any = None) -> NDArray[Any]:
         """Return class probabilities, if the model has them.
@@ -211,18 +206,6 @@ class NumpyPredictor:
             for start in range(0, len(samples["observed"]), ROWS)
         ]
         return np.concatenate(parts)
-
-
-def _votes(scores: NDArray[Any], active: NDArray[Any], n_classes: int) -> NDArray[Any]:
-    """Return one-vs-one votes (n_rows, n_classes), ties broken by the sum of the scores."""
-    votes, confidence = np.zeros((2, len(scores), n_classes))
-    pairs = [(a, b) for number, a in enumerate(active) for b in active[number + 1 :]]
-    for score, (negative, positive) in zip(scores.T, pairs, strict=True):
-        votes[:, positive] += score > 0
-        votes[:, negative] += score <= 0
-        confidence[:, positive] += score
-        confidence[:, negative] -= score
-    return np.asarray(votes + confidence / (3.0 * (np.abs(confidence) + 1.0)))
 
 
 # from plans to what JSON can hold, and arrays beside
