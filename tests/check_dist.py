@@ -1,11 +1,12 @@
 """Build wheel and sdist from a clean clone and try both: ``python tests/check_dist.py dist``.
 
-What is in the working tree but not committed is not in them. Each is installed with its
-dependencies into an empty environment, where `pip check` must be clean, a model be fitted and the
-command start.
+What is in the working tree but not committed is not in them. Each is installed with the newest
+dependencies into an empty environment, the wheel with the oldest ones into another; there `pip
+check` must be clean, a model be fitted and the command start. All extras must go together.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,15 +58,27 @@ def check_wheel(path):
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def check_installs(path):
-    """Install into an empty environment and fit a model there."""
+def extras(wheel):
+    """Return the extras of a wheel that are there for users."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        text = archive.read(name).decode()
+    found = re.findall(r"^Provides-Extra: (\S+)$", text, flags=re.MULTILINE)
+    return [each for each in found if each not in ("test", "docs", "dev")]
+
+
+def check_installs(path, *options, resolve=()):
+    """Install into an empty environment, fit a model there, and try whether extras resolve."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / ("Scripts" if os.name == "nt" else "bin") / "python"
-        run(python, "-m", "pip", "install", "--quiet", f"{path}[cli]")
+        install = python, "-m", "pip", "install", "--quiet", *options
+        run(*install, f"{path}[cli]")
         run(python, "-m", "pip", "check")
         run(python, "-c", TRIAL, cwd=folder)
         run(python, "-m", "kernelquilt.cli", "--help", cwd=folder, stdout=subprocess.DEVNULL)
+        if resolve:
+            run(*install, "--dry-run", f"{path}[{','.join(resolve)}]")
 
 
 def main():
@@ -75,8 +88,10 @@ def main():
     (wheel,), (sdist,) = target.glob("*.whl"), target.glob("*.tar.gz")
     check_wheel(wheel)
     assert any(name.endswith("tests/check_dist.py") for name in contents(sdist))
+    check_installs(wheel, resolve=extras(wheel))
+    check_installs(wheel, "--constraint", ROOT / "tests" / "oldest.txt")
+    check_installs(sdist)
     for path in (wheel, sdist):
-        check_installs(path)
         sys.stdout.write(f"{path.name}: {path.stat().st_size / 2**20:.2f} MiB, works\n")
 
 

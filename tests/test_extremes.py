@@ -329,3 +329,18 @@ def test_curvature_that_is_rounding_ends_with_a_warning(monkeypatch):
         model = kq.LpMKLClassifier(p=1.2, tol=1e-6).fit(data, y)
     assert 0.0 < model.duality_gap_ < model.objective_
     assert model.score(data, y) > 0.6
+
+
+def test_alternation_ends_where_no_svm_can_be_solved():
+    stack, y = kernels_of_very_different_scale(0, (1e-300, 1e100, 1.0))
+    with pytest.warns(ConvergenceWarning, match="lower C, or scale the data"):
+        model = kq.LpMKLClassifier().fit(stack, y)
+    assert model.n_solves_ < 10
+    assert np.isfinite(model.decision_function(stack)).all()
+
+
+def test_matrix_norms_tell_of_an_svm_that_is_not_solved():
+    stack, y = kernels_of_very_different_scale(0, (1e-300, 1e100, 1.0))
+    with pytest.warns(ConvergenceWarning, match="KKT residual of 1, above"):
+        model = kq.mkl.MatrixNormMKLClassifier().fit(stack, y)
+    assert not model.converged_

@@ -29,8 +29,7 @@ pytestmark = [
 ]
 
 EXPORTED = held_to(predictors(), "more than two views")
-# votes of classifiers of any kind are refused, which is tested below
-DEFAULTS = [each for each in instances(EXPORTED) if getattr(each, "fusion", None) != "vote"]
+DEFAULTS = instances(EXPORTED)
 METHODS = ("predict", "decision_function", "predict_proba")
 SCRIPT = """
 import importlib.abc, json, sys
@@ -164,10 +163,12 @@ def test_gates_of_a_view_that_is_no_kernel(gating, gating_view, tmp_path):
     assert_exported(model, kq.as_views(new, VIEWS), as_dict(new), tmp_path)
 
 
+@pytest.mark.parametrize("fusion", ["concatenate", "vote"])
 @pytest.mark.parametrize("kernels", [None, "linear"])
-def test_components_of_views_and_of_kernels(kernels, tmp_path):
+def test_components_of_views_and_of_kernels(kernels, fusion, tmp_path):
     X, y, new = samples(n_classes=3)
-    model = kq.mkl.CCAFusion(2, kernels=kernels).fit(kq.as_views(X, VIEWS), y)
+    X[np.ix_(y == "none", VIEWS["c"])] = np.nan  # a classifier of two classes, and two of three
+    model = kq.mkl.CCAFusion(2, kernels=kernels, fusion=fusion).fit(kq.as_views(X, VIEWS), y)
     assert_exported(model, kq.as_views(new, VIEWS), as_dict(new), tmp_path)
 
 
@@ -200,6 +201,55 @@ def test_pipelines_of_two_dimensional_data_hold_support_vectors_only(tmp_path):
     for kernel in exported.plan["kernels"]:
         present = stack.observed[:, "abc".index(kernel["name"])]
         assert len(kernel["points"]) == np.count_nonzero(used & present)
+
+
+CHANGED = {
+    "centred": [kq.CentreKernels()],
+    "unit diagonal": [kq.ScaleKernels()],
+    "unit trace": [kq.ScaleKernels("unit_trace")],
+    "all in turn": [
+        kq.kernels.SelectKernels(["c__linear", "a__gaussian_1", "b__gaussian_1", "b__linear"]),
+        kq.CentreKernels(),
+        kq.kernels.SelectKernels([1, 3, 0]),
+        kq.ScaleKernels(),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", CHANGED.values(), ids=list(CHANGED))
+@pytest.mark.parametrize(
+    "last",
+    [
+        kq.SimpleMKLClassifier(),
+        kq.SimpleMKLClassifier(n_landmarks=12),
+        kq.LateFusionClassifier(n_landmarks=20, random_state=0),
+        kq.QuiltClassifier(experts=None, random_state=0),
+    ],
+    ids=["SVM", "landmarks", "late fusion", "quilt"],
+)
+def test_pipelines_that_centre_scale_and_select_kernels(last, steps, tmp_path):
+    X, y, new = samples(n_classes=3)
+    X, rows = kq.as_views(X, VIEWS), kq.as_views(new, VIEWS)
+    compute = kq.ViewKernels(["gaussian", "linear"])
+    pipeline = make_pipeline(compute, *steps, last).fit(X, y)
+    assert_exported(pipeline, rows, as_dict(new), tmp_path)
+    if len(steps) > 1:
+        return  # which kernels were left out is not known without the step that computes them
+    stack = compute.transform(rows)
+    of_kernels = make_pipeline(*steps, last).fit(compute.fit_transform(X), y)
+    K = np.where(stack.observed.T[:, :, None], stack.gram(), np.nan)
+    given = dict(zip(stack.names, K, strict=True))
+    assert_exported(of_kernels, stack, given, tmp_path, diag=stack.diag)
+
+
+def test_kernels_that_are_scaled_need_their_diagonal():
+    X, y, new = samples()
+    compute = kq.ViewKernels().fit(kq.as_views(X, VIEWS))
+    pipeline = make_pipeline(kq.ScaleKernels(), kq.SimpleMKLClassifier())
+    exported = kq.export(pipeline.fit(compute.fit_transform(kq.as_views(X, VIEWS)), y))
+    K = compute.transform(kq.as_views(new, VIEWS)).gram()
+    with pytest.raises(ValueError, match=r"k\(x, x\) .* needed for kernel 'a': diag="):
+        exported.predict(dict(zip("abc", K, strict=True)))
 
 
 def columns_of_all_kinds(seed=0):
@@ -363,15 +413,18 @@ def own_kernel(A, B):
             "the transformer StandardScaler.. of view 'a'",
         ),
         (
-            make_pipeline(kq.ViewKernels(), kq.CentreKernels(), kq.SimpleMKLClassifier()),
-            "step 'centrekernels'",
+            make_pipeline(kq.ViewKernels(), kq.TransferFill(), kq.SimpleMKLClassifier()),
+            "step 'transferfill'",
         ),
         (
             make_pipeline(kq.ViewKernels(dtype=np.float32), kq.SimpleMKLClassifier()),
             "step 'viewkernels'",
         ),
-        (kq.mkl.CCAFusion(2, fusion="vote"), "fusion='vote' of MHKSClassifier"),
-        (kq.mkl.CCAFusion(2, estimator=LogisticRegression()), "'concatenate' of LogisticRegr"),
+        (
+            kq.mkl.CCAFusion(2, estimator=LogisticRegression(), fusion="vote"),
+            "CCAFusion of LogisticRegr",
+        ),
+        (kq.mkl.CCAFusion(2, estimator=LogisticRegression()), "CCAFusion of LogisticRegr"),
     ],
     ids=[
         "function",

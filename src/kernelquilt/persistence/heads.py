@@ -40,6 +40,8 @@ def head_and_finish(model: Any, kernels: KernelPlans) -> tuple[Plan, Plan]:
     if isinstance(model, BaseMKLClassifier):
         head = (_gated if isinstance(model, LocalizedMKLClassifier) else _mkl)(model, kernels)
         return head, _svm(model, model._active_classes, model.multi_class)
+    if isinstance(model, CCAFusion) and model.fusion == "vote":
+        return _voted(model, kernels), {"kind": "scores", "classes": _labels(model.classes_)}
     if isinstance(model, CCAFusion):
         classifier = _of_components(model)
         return _projected(model, classifier, kernels), _svm(
@@ -193,32 +195,54 @@ def _gated(model: LocalizedMKLClassifier, kernels: KernelPlans) -> Plan:
     }
 
 
-def _of_components(model: CCAFusion) -> MHKSClassifier:
-    """Return the classifier of components, if it is the usual one and knows all classes."""
-    classifier = model.estimators_.get("all")
-    if (
-        isinstance(classifier, MHKSClassifier)
-        and hasattr(classifier, "coef_")
-        and len(classifier.classes_) == len(model.classes_)
-    ):
+def _usual(model: CCAFusion, classifier: Any) -> MHKSClassifier:
+    """Return a classifier of components, if it is the usual, linear one."""
+    if isinstance(classifier, MHKSClassifier) and hasattr(classifier, "coef_"):
         return classifier
-    raise refusal(
-        f"fusion={model.fusion!r} of {model._new_estimator()!r} in CCAFusion",
-        "fusion='concatenate' with estimator=None",
-    )
+    raise refusal(f"CCAFusion of {model._new_estimator()!r}", "CCAFusion with estimator=None")
+
+
+def _of_components(model: CCAFusion) -> MHKSClassifier:
+    """Return the classifier of components side by side, if it knows all classes."""
+    classifier = _usual(model, model.estimators_["all"])
+    if len(classifier.classes_) < len(model.classes_):
+        raise refusal("CCAFusion with classes of which no sample has a view", "one without")
+    return classifier
 
 
 def _projected(model: CCAFusion, classifier: MHKSClassifier, kernels: KernelPlans) -> Plan:
     """Return the head of a linear classifier of components side by side."""
     q, terms = model.cca_.n_components_, []
     for m in np.flatnonzero(model.cca_.trained_).tolist():
-        own = model.scale_ * classifier.coef_[0][:, m * q : (m + 1) * q].T
-        coef = model.cca_.projections_[m] @ own
-        offset = -(model.cca_.means_[m] @ coef)
-        columns = None if model.map_ is None else model.map_.columns_[m]
-        coef = coef if model.map_ is None else model.map_.maps_[m] @ coef
-        terms.append(_term(kernels.add(m, columns), coef, offset))
+        own = classifier.coef_[0][:, m * q : (m + 1) * q]
+        terms.append(_of_view(model, m, own, kernels))
     return _sum(classifier.intercept_, terms)
+
+
+def _of_view(model: CCAFusion, m: int, own: Floats, kernels: KernelPlans) -> Plan:
+    """Return the term of coefficients (n_problems, q) of the components of a view."""
+    coef = model.cca_.projections_[m] @ (model.scale_ * own.T)
+    offset = -(model.cca_.means_[m] @ coef)
+    if model.map_ is None:
+        return _term(kernels.add(m, None), coef, offset)
+    return _term(kernels.add(m, model.map_.columns_[m]), model.map_.maps_[m] @ coef, offset)
+
+
+def _voted(model: CCAFusion, kernels: KernelPlans) -> Plan:
+    """Return the head of a linear classifier of the components of each view, which vote."""
+    voters = []
+    for name, each in model.estimators_.items():
+        classifier, m = _usual(model, each), kernels.held.names.index(name)
+        voters.append(
+            {
+                "term": _of_view(model, m, classifier.coef_[0], kernels),
+                "bias": classifier.intercept_,
+                "known": np.searchsorted(model.classes_, classifier.classes_),
+                "active": classifier._active_classes,
+                "multi_class": classifier.multi_class,
+            }
+        )
+    return {"kind": "vote", "voters": voters, "prior": model.class_prior_}
 
 
 def _quilt(model: Any, kernels: KernelPlans) -> Plan:

@@ -9,9 +9,11 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.data.preparation import ColumnPreparation
+from kernelquilt.data.stack import TrainingRows
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.kernels.functions import Gaussian, Jaccard, LatentSemantic, MedianGaussian
+from kernelquilt.kernels.preprocessing import CentreKernels, SelectKernels
 from kernelquilt.kernels.view_kernels import ViewKernels
 
 Plan = dict[str, Any]
@@ -34,6 +36,8 @@ class KernelPlans:
         What prepares views for it.
     computed : ViewKernels or None
         What computes kernels for it.
+    after : list of CentreKernels, ScaleKernels and SelectKernels
+        What is done to them then.
 
     Attributes
     ----------
@@ -41,7 +45,11 @@ class KernelPlans:
     """
 
     def __init__(
-        self, model: Any, before: list[ViewTransformer], computed: ViewKernels | None
+        self,
+        model: Any,
+        before: list[ViewTransformer],
+        computed: ViewKernels | None,
+        after: list[Any],
     ) -> None:
         if not hasattr(model, "input_"):
             raise refusal(type(model).__name__, "a model of the quilt or the MKL family")
@@ -49,6 +57,12 @@ class KernelPlans:
         if isinstance(self.held, FactorInput) and self.held.map is not None:
             self.held = self.held.map.input_
         self.computed = computed if self.held.views is None else self.held.view_kernels
+        self.changes = [each for each in after if not isinstance(each, SelectKernels)]
+        self.names = self.held.names
+        if self.computed is not None:
+            self.names = self.computed.kernel_names_
+        elif self.changes:
+            self.names = self.changes[0].training_rows_.names
         self.plans: list[Plan] = []
         self._blocks: dict[tuple[int, bytes], Floats] = {}
         first = [*before, model if computed is None else computed][0]
@@ -56,7 +70,14 @@ class KernelPlans:
 
     def add(self, m: int, columns: Indices | None) -> int:
         """Add kernel m with some training samples, or the columns of its view, and number it."""
-        name, function, points, source = self.held.names[m], None, None, m
+        name, function, points = self.held.names[m], None, None
+        m = source = self.names.index(name)
+        steps, used = [], None
+        if self.changes and columns is not None:
+            # a mean is over all that have the kernel, not only over those with a coefficient
+            present = _column(self.changes[0].training_rows_, name)
+            steps = [_step(each, name, present) for each in self.changes]
+            used, columns = np.searchsorted(present, columns), present
         if self.computed is not None:
             source = self.views.index(self.computed.view_of(m))
         if self.computed is not None and columns is not None:
@@ -75,6 +96,8 @@ class KernelPlans:
                 "function": function,
                 "points": points,
                 "columns": columns,
+                "steps": steps,
+                "used": used,
             }
         )
         return len(self.plans) - 1
@@ -89,7 +112,7 @@ class KernelPlans:
             return {"kind": "views", "views": views, "columns": None}
         if self.computed is None:
             n_train = len(self.held.observed)
-            return {"kind": "kernels", "names": list(self.held.names), "n_train": n_train}
+            return {"kind": "kernels", "names": list(self.names), "n_train": n_train}
         first = self.first
         sparse = [name for name, form in first.view_forms_.items() if form.sparse]
         if sparse:
@@ -144,6 +167,27 @@ def _preparation(step: Any, name: str) -> Plan:
         "categories": step.category_columns_,
         "values": [] if encoder is None else [each.tolist() for each in encoder.categories_],
     }
+
+
+def _column(training: TrainingRows, name: str) -> Indices:
+    """Return the training samples that have a kernel."""
+    return np.flatnonzero(training.observed[:, training.names.index(name)])
+
+
+def _step(step: Any, name: str, present: Indices) -> Plan:
+    """Return how a kernel with the training samples that have it is centred or scaled."""
+    statistics = step.statistics_[step.training_rows_.names.index(name)]
+    if isinstance(step, CentreKernels):
+        return {
+            "kind": "centre",
+            "share": statistics.share[present],
+            "columns": statistics.columns[present],
+            "overall": statistics.overall,
+        }
+    if isinstance(statistics, float):
+        return {"kind": "divide", "by": statistics}
+    columns, lowest = statistics
+    return {"kind": "unit_diagonal", "columns": columns[present], "lowest": lowest}
 
 
 def _function(kernel: Any, name: str) -> Plan:

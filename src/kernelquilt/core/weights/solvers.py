@@ -49,6 +49,7 @@ from kernelquilt.core.solution import TINY, Options, Solution, Step, Work
 
 Set_contra = TypeVar("Set_contra", contravariant=True)
 ARMIJO = 1e-4
+MAX_UNSOLVED = 5  # SVMs in a row that end above the tolerance, after which alternation is in vain
 MAX_BACKTRACKS = 12
 ROUNDING = 1e-14  # relative error of J
 STEP_GROWTH = 2.0  # a step may be this much longer than the last one
@@ -236,8 +237,13 @@ class Certificate:
         return (point.primal - self.bound) / max(abs(point.primal), TINY)
 
     def solution(self, point: SVMPoint, residual: float | None = None) -> Solution:
-        """Return the solution at a point; `residual` replaces the gap as the test of success."""
+        """Return the solution at a point; `residual` replaces the gap as the test of success.
+
+        It tells of the weights only, so that the SVM itself is asked, too.
+        """
         single = len(point.b) == 1
+        if residual is not None:
+            residual = max(residual, (point.primal - point.dual) / max(abs(point.primal), TINY))
         return Solution(
             weights=point.weights,
             dual_coef=point.b[0] if single else point.b,
@@ -407,8 +413,13 @@ def alternate(svm: SVMAtWeights, weight_set: UpdatedSet, options: Options) -> So
     weights = weight_set.weights(weight_set.start()) if start is None else start
     point = svm.solve(weights, options.start.dual_coef, options.tol)
     certificate = Certificate(svm, weight_set.support, options)
+    unsolved = 0
     while certificate.record(point) > options.tol and svm.work.n_solves < options.max_iter:
+        if unsolved == MAX_UNSOLVED:  # kernels and penalty are beyond what rounding lets it solve
+            break
         point = svm.solve(weight_set.update(_norms_to_rounding(svm, point)), point, options.tol)
+        solved = point.primal - point.dual <= options.tol * abs(point.primal)
+        unsolved = 0 if solved else unsolved + 1
     return certificate.solution(point)
 
 
