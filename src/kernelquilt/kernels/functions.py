@@ -23,6 +23,8 @@ from kernelquilt._typing import Floats
 
 _MEDIAN_SAMPLES = 2000
 _WIDTHS = 1e-300, 1e300  # what a width may be, so that it is neither zero nor infinite
+_FAR = 3.0  # standard deviations that nothing is away after it is drawn in
+_NORMAL_QUARTILES = 1.349  # standard deviations between the quartiles of a normal column
 _CHUNK = 256
 _ENTRIES = 2**20  # of a result between sparse rows that are made at a time
 _SMALL = 1e-100  # sizes of numbers from here to its inverse may be squared and summed
@@ -164,13 +166,17 @@ class MedianGaussian(BaseEstimator):
     ----------
     scale : float, default=1.0
         Width in units of the square root of the median.
-    standardize : bool, default=True
-        Whether columns are centred and divided by their standard deviation.
+    standardize : {"robust"} or bool, default="robust"
+        True centres columns and divides them by their standard deviation. ``"robust"`` first draws
+        in what is far from the rest: by the median and the quartiles of a column, z becomes
+        ``z / sqrt(1 + (z / 3)^2)``, so that a few large values do not decide on all distances.
+        False takes columns as they are.
 
     Attributes
     ----------
-    mean_, deviation_ : ndarrays of shape (n_columns,)
-        What columns are centred and divided by; 0 and a power of two, as a rule 1, if they are not
+    centres_, scales_ : ndarrays of shape (n_steps, n_columns)
+        What columns are centred and divided by: medians and quartile ranges if they are drawn in,
+        then means and standard deviations; 0 and a power of two, as a rule 1, if they are not
         standardised.
     squared_width_ : float
         What squared distances are divided by. With more than 2000 training samples the median
@@ -181,13 +187,13 @@ class MedianGaussian(BaseEstimator):
     >>> import numpy as np
     >>> import kernelquilt as kq
     >>> A = np.array([[0.0], [1.0], [3.0]])
-    >>> kq.kernels.MedianGaussian().fit(A)(A, A).round(2)
+    >>> kq.kernels.MedianGaussian(standardize=True).fit(A)(A, A).round(2)
     array([[1.  , 0.37, 0.  ],
            [0.37, 1.  , 0.02],
            [0.  , 0.02, 1.  ]])
     """
 
-    def __init__(self, scale: float = 1.0, *, standardize: bool = True) -> None:
+    def __init__(self, scale: float = 1.0, *, standardize: bool | str = "robust") -> None:
         self.scale = scale
         self.standardize = standardize
 
@@ -215,17 +221,22 @@ class MedianGaussian(BaseEstimator):
             raise ValueError(
                 f"scale of MedianGaussian must be positive and finite, got {self.scale!r}"
             )
+        if not (isinstance(self.standardize, bool | np.bool_) or self.standardize == "robust"):
+            raise ValueError(
+                "standardize of MedianGaussian is 'robust', True or False, "
+                f"got {self.standardize!r}"
+            )
         n = A.shape[0]
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
         kept = np.flatnonzero(weight > 0) if weight.any() else np.arange(n)
         A, weight = A[kept], weight[kept] if weight.any() else np.ones(n)
-        self.mean_ = np.zeros(A.shape[1])
-        self.deviation_ = np.full(A.shape[1], safe_unit(largest(A)))
+        self.centres_ = np.zeros((1, A.shape[1]))
+        self.scales_ = np.full((1, A.shape[1]), safe_unit(largest(A)))
         if self.standardize:
-            self.mean_, deviation = _moments(A, weight / weight.sum())
-            # what is left of a constant column is rounding
-            constant = deviation <= 1e-12 * np.abs(self.mean_)
-            self.deviation_ = np.where(constant | (deviation == 0), 1.0, deviation)
+            share = weight / weight.sum()
+            first = [_quartiles(A, share)] if self.standardize == "robust" else []
+            near = drawn_in(A, *first[0]) if first else A
+            self.centres_, self.scales_ = np.stack([*first, _standard(near, share)], axis=1)
         step = -(-A.shape[0] // _MEDIAN_SAMPLES)
         standard = self._standardised(A[::step])
         median = pair_median(squared_distances(standard, standard), weight[::step])
@@ -243,11 +254,14 @@ class MedianGaussian(BaseEstimator):
         return np.exp(exponent, out=exponent)
 
     def _standardised(self, A: Any) -> Any:
-        if (self.deviation_ == 1.0).all() and not self.mean_.any():
+        if len(self.centres_) > 1:
+            A = drawn_in(A, self.centres_[0], self.scales_[0])
+        centre, scale = self.centres_[-1], self.scales_[-1]
+        if (scale == 1.0).all() and not centre.any():
             return A
         if issparse(A):  # not centred: distances do not notice
-            return with_values(A, A.data / self.deviation_[A.indices])
-        return np.asarray((A - self.mean_) / self.deviation_)
+            return with_values(A, A.data / scale[A.indices])
+        return np.asarray((A - centre) / scale)
 
 
 def gaussian_bank(
@@ -386,6 +400,78 @@ class LatentSemantic(BaseEstimator):
         # what is left of an orthogonal sample is rounding, which must not be blown up to length 1
         length[length <= 1e-10 * np.linalg.norm(A, axis=1)] = np.inf
         return np.asarray(projected / length[:, None])
+
+
+def drawn_in(A: Any, centre: Floats, scale: Floats) -> Any:
+    """Centre and scale columns, and draw in what is then far from zero.
+
+    Parameters
+    ----------
+    A : ndarray or sparse matrix of shape (n, d)
+    centre, scale : ndarrays of shape (d,)
+
+    Returns
+    -------
+    near : ndarray or sparse matrix of shape (n, d)
+        Where z was, there is ``z / sqrt(1 + (z / 3)^2)``, never further than 3 from zero. Columns
+        of sparse matrices are shifted so that zeros stay zeros; distances do not notice.
+    """
+    if not issparse(A):
+        return _nearer((A - centre) / scale)
+    z = A.data - centre[A.indices]
+    z /= scale[A.indices]
+    _nearer(z)
+    z -= _nearer(-centre / scale)[A.indices]
+    return with_values(A, z)
+
+
+def _nearer(z: Floats) -> Floats:
+    """Overwrite z with ``z / sqrt(1 + (z / 3)^2)``."""
+    np.clip(z, -1.0 / _SMALL, 1.0 / _SMALL, out=z)
+    length = np.square(z / _FAR)
+    length += 1.0
+    z /= np.sqrt(length, out=length)
+    return z
+
+
+def _quartiles(A: Any, share: Floats) -> tuple[Floats, Floats]:
+    """Return medians, and quartile ranges in the unit in which a normal column has deviation 1.
+
+    Where half of a column is one value its range may be zero; then it is the standard deviation.
+    """
+    middle, scale = np.zeros(A.shape[1]), _standard(A, share)[1]
+    columns = np.arange(A.shape[1])
+    if issparse(A):  # the quartiles of a column that is mostly zero are zero
+        columns = np.flatnonzero(share @ with_values(A, 1.0 * (A.data != 0)) > 0.2)
+    step = max(1, _ENTRIES // A.shape[0])
+    for start in range(0, len(columns), step):
+        part = columns[start : start + step]
+        block = A[:, part].toarray() if issparse(A) else A[:, part]
+        low, middle[part], high = _quantiles(block, share)
+        spread = high - low
+        known = spread > 1e-12 * np.abs(middle[part])
+        scale[part[known]] = spread[known] / _NORMAL_QUARTILES
+    return middle, scale
+
+
+def _quantiles(A: Floats, share: Floats) -> Floats:
+    """Return the lower quartiles, medians and upper quartiles (3, d): values of the columns."""
+    n = len(A)
+    levels = np.array([0.25, 0.5, 0.75]) - 1e-9  # a sum of weights that is level counts as reached
+    if (share == share[0]).all():
+        ranks = np.ceil(levels * n).astype(int) - 1
+        return np.partition(A, ranks, axis=0)[ranks]
+    order = np.argsort(A, axis=0)
+    reached = np.cumsum(share[order], axis=0)
+    at = np.array([np.minimum((reached < level).sum(axis=0), n - 1) for level in levels])
+    return np.take_along_axis(A, np.take_along_axis(order, at, axis=0), axis=0)
+
+
+def _standard(A: Any, share: Floats) -> tuple[Floats, Floats]:
+    """Return means and standard deviations (d,) of columns, 1 where these are rounding."""
+    mean, deviation = _moments(A, share)
+    constant = (deviation <= 1e-12 * np.abs(mean)) | (deviation == 0)
+    return mean, np.where(constant, 1.0, deviation)
 
 
 def _moments(A: Any, share: Floats) -> tuple[Floats, Floats]:

@@ -197,8 +197,8 @@ def _function(kernel: Any, name: str) -> Plan:
     if type(kernel) is MedianGaussian:
         return {
             "name": "median_gaussian",
-            "mean": kernel.mean_,
-            "deviation": kernel.deviation_,
+            "centres": kernel.centres_,
+            "scales": kernel.scales_,
             "squared_width": kernel.squared_width_,
         }
     if type(kernel) is Jaccard:

@@ -152,7 +152,7 @@ class OnViews:
         classifier = clone(self.classifier)
         if not split.has_features:
             return fit_and_predict(classifier, split.stacks, split)
-        classifier.set_params(kernels=split.kernels)
+        classifier.set_params(kernels=split.own_kernels)
         return fit_and_predict(classifier, (split.train, split.test), split)
 
 

@@ -102,7 +102,8 @@ def comparison_study(
         settings=list(dict.fromkeys(ratios)) or ["as is"],
         repetitions=repetitions,
         problem={
-            "kernels": "median_gaussian",
+            "kernels": "standard_gaussian",
+            "own_kernels": "median_gaussian",
             "train": TRAIN_SHARE,
             "mask": {"mechanism": mechanism},
             "scale": "mean_diagonal",

@@ -43,6 +43,7 @@ _LINEAR_BANK = gaussian_bank(20, 2**-7, 2**7, spacing="linear")
 KERNELS: dict[str, Any] = {
     "gaussian": Gaussian(),
     "median_gaussian": MedianGaussian(),
+    "standard_gaussian": MedianGaussian(standardize=True),
     "median_gaussian_raw": MedianGaussian(standardize=False),
     "unit_gaussian": unit_gaussian,
     "cosine": "cosine",

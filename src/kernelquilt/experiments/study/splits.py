@@ -6,6 +6,7 @@ training entries, and no test sample influences another. `Study.problem` may hav
 - ``kernels``: what is computed of each view, a name of `kernelquilt.experiments.study.kernels`; a
   dict of these by setting if the axis is ``"kernels"``; a data set may have its own in
   ``options["kernels"]``;
+- ``own_kernels``: those of methods that make kernels of views themselves, if they are others;
 - ``channels``: true if each kernel is a channel of its own that can be absent; otherwise views are;
 - ``mask``: ``{mechanism = ...}`` of `make_absent`; the ratio is the setting if the axis is
   ``"ratio"``, otherwise ``ratio`` of the mask, where a list has a ratio for each repetition in
@@ -74,6 +75,8 @@ class Split:
     y_train, y_test : ndarrays of shapes (n_train,) and (n_test,)
     kernels : list or dict
         Kernels of the views.
+    own_kernels : list or dict
+        Those of methods that make kernels themselves.
     centre : bool
     scale : str
     standardize : bool
@@ -89,6 +92,7 @@ class Split:
     y_train: Array
     y_test: Array
     kernels: Any
+    own_kernels: Any
     centre: bool
     scale: str
     standardize: bool
@@ -190,6 +194,7 @@ def make_split(cell: Cell, source: Source) -> Split:
         y_train=y[train],
         y_test=y[test],
         kernels=kernels,
+        own_kernels=_kernels_of(cell, "own_kernels"),
         centre=options.get("centre", True),
         scale=options.get("scale", "unit_diagonal"),
         standardize=_by_dataset(options.get("standardize", True), cell.dataset.name),
@@ -225,9 +230,10 @@ def seed_of(cell: Cell, *, with_setting: bool) -> int:
     return crc32("/".join(map(str, [*parts, cell.setting] if with_setting else parts)).encode())
 
 
-def _kernels_of(cell: Cell) -> Any:
+def _kernels_of(cell: Cell, option: str = "kernels") -> Any:
     options = _problem(cell)
-    chosen = cell.dataset.options.get("kernels", options.get("kernels", "gaussian"))
+    by_study = options.get(option, options.get("kernels", "gaussian"))
+    chosen = cell.dataset.options.get("kernels", by_study)
     if cell.study.axis == "kernels":
         chosen = chosen[cell.setting] if isinstance(chosen, dict) else cell.setting
     if isinstance(chosen, dict):
