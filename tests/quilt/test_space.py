@@ -55,12 +55,27 @@ class TestMaps:
         X = np.random.default_rng(4).standard_normal((20, 3))
         X[10:] = X[:10]  # which of two equal samples is taken is left to the library below
         K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
-        made, _ = fit_map(K, np.arange(20), np.arange(20), np.ones(20))
+        made, z = fit_map(K, np.arange(20), np.arange(20), np.ones(20))
         assert len(made.columns) == 10
         stored = made.without_projection()
         assert stored.projection is None
-        again = stored.with_projection(K[np.ix_(made.columns, made.columns)])
+        again, own = stored.with_projection(K[np.ix_(made.columns, made.columns)])
         np.testing.assert_array_equal(again.projection, made.projection)
+        np.testing.assert_allclose(own, z[made.columns], atol=1e-10)
+
+    @pytest.mark.parametrize("nearly_equal", [False, True])
+    def test_features_of_landmarks_need_no_product(self, nearly_equal):
+        X = np.random.default_rng(5).standard_normal((20, 3))
+        if nearly_equal:
+            X[10:] = X[:10] + 1e-5
+        K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+        made, z = fit_map(K, np.arange(20), np.arange(20), np.ones(20))
+        assert len(made.columns) == 20
+        assert (made.order == np.arange(20)).all() != nearly_equal
+        np.testing.assert_allclose(made.of(K), z, atol=1e-8)
+        again, own = made.without_projection().with_projection(K)
+        np.testing.assert_array_equal(again.projection, made.projection)
+        np.testing.assert_array_equal(own, z)
 
     def test_a_little_indefinite_is_clipped_and_more_is_refused(self):
         rng = np.random.default_rng(2)

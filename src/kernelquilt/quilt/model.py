@@ -54,6 +54,7 @@ from kernelquilt.quilt.space.experts import (
     fit_expert_ridge,
     fit_joint,
     fit_joint_exactly,
+    fit_kernel_ridge,
     fit_weighted,
     joint_distances,
     joint_map,
@@ -278,10 +279,14 @@ def fit_quilt(
     weighted = WeightedSums(flat, sizes, targets, data.kernels, sums[M], n_jobs)
     exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
     having = [np.flatnonzero(present) for present in observed.T]
-    tasks: list[Any] = [
-        delayed(fit_expert_ridge)(z[rows], targets.part(rows), sums=each)
-        for z, rows, each in zip(data.Z, having, sums[:M], strict=True)
-    ]
+    tasks: list[Any] = []
+    for m, (z, rows, each) in enumerate(zip(data.Z, having, sums[:M], strict=True)):
+        if data.kernels is not None and isinstance(data.completion, TransferCompletion):
+            # which leaves the kernels of samples that have them as they are
+            kernel = data.kernels[m][np.ix_(rows, rows)]
+            tasks.append(delayed(fit_kernel_ridge)(kernel, z[rows], targets.part(rows)))
+        else:
+            tasks.append(delayed(fit_expert_ridge)(z[rows], targets.part(rows), sums=each))
     tasks += [delayed(fit_weighted)(weighted, p) for p in exponents]
     for made, each in zip(joint, sums[M + 1 : M + 1 + len(joint)], strict=True):
         if exact:

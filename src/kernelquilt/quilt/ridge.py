@@ -36,7 +36,7 @@ import numpy as np
 from kernelquilt._typing import Floats
 from kernelquilt.core.psd import symmetric_eigh
 from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.quilt.space.search import FEW, MANY, LeftOut, least_near, leave_out
+from kernelquilt.quilt.space.search import FEW, MANY, SAFE, LeftOut, least_near, leave_out
 
 PENALTIES = np.logspace(-3.0, 1.5, 12)
 NEGLIGIBLE = 1e-12  # eigenvalue, in units of the largest, below which a direction is rounding
@@ -100,7 +100,7 @@ def solve_ridge_loo(
     whole = len(used) == n
     root = np.sqrt(weight[used])
     A = K if whole else K[np.ix_(used, used)]
-    if sample_weight is not None:
+    if (root != 1.0).any():
         A = root[:, None] * A * root
     target = Y if whole else Y[used]
     share = None if held_out is None else held_out[used]
@@ -129,13 +129,19 @@ def _search(
     share = None if held_out is None else held_out[some]
     start = solve_spectral_loo(U, s, Y[some], lams, weight[some], share).errors.argmin()
     errors = np.full(len(lams), np.inf)
+    weighted, least = root * Y, SAFE * float(np.trace(A))
+    single = A.astype(np.float32)
 
-    def tried(k: int) -> tuple[float, LeftOut | None]:
-        found = leave_out(A, root * Y, lams[k], held_out)
+    def rough(k: int) -> float | None:
+        found = leave_out(single, weighted, lams[k], held_out) if lams[k] >= least else None
+        return None if found is None or not np.isfinite(found.error) else found.error
+
+    def exact(k: int) -> tuple[float, LeftOut | None]:
+        found = leave_out(A, weighted, lams[k], held_out)
         errors[k] = np.inf if found is None else found.error / weight.sum()
-        return errors[k], found
+        return np.inf if found is None else found.error, found
 
-    best, found = least_near(tried, len(lams), int(start))
+    best, found = least_near(rough, exact, len(lams), int(start))
     if found is None:
         return None
     loo = Y - lams[best] * found.coef / root / found.free[:, None]
@@ -262,7 +268,9 @@ def fit_ridge(
     FittedRidge
     """
     scale = mean_diagonal(K.diagonal(), sample_weight)
-    fit = solve_ridge_loo(K / scale + 1.0, Y, lams, sample_weight=sample_weight, held_out=held_out)
+    biased = K / scale
+    biased += 1.0
+    fit = solve_ridge_loo(biased, Y, lams, sample_weight=sample_weight, held_out=held_out)
     return FittedRidge(fit.coef, scale, fit)
 
 
@@ -369,7 +377,8 @@ def fit_feature_ridge(
     n, D = Z.shape
     if sums is None and n <= D:
         squares = 1.0 if factors is None else np.square(factors)
-        kernel = (Z * squares) @ Z.T
+        # a product with the own transpose is half of the work
+        kernel = Z @ Z.T if factors is None else (Z * squares) @ Z.T
         dual = fit_ridge(kernel, Y, lams, sample_weight=sample_weight, held_out=held_out)
         return dual.on_features(Z, squares)
     sums = Sums.of(Z, Y, sample_weight) if sums is None else sums

@@ -162,6 +162,13 @@ def fit_expert_ridge(
     return ridge, fit.loo
 
 
+def fit_kernel_ridge(kernel: Floats, z: Floats, targets: Targets) -> tuple[FeatureRidge, Floats]:
+    """Do the same from the kernel (n, n) of features, if there are more of them than samples."""
+    found = fit_ridge(kernel, targets.Y, sample_weight=targets.weight, held_out=targets.held_out)
+    ridge, fit = found.on_features(z)
+    return ridge, fit.loo
+
+
 def fit_weighted(weighted: WeightedSums, p: float) -> tuple[Weighted, Floats]:
     """Fit expert A with the exponent p."""
     M = weighted.n_kernels
@@ -209,8 +216,9 @@ def fit_joint(
 
 def fit_joint_exactly(made: JointMap, D: Floats, targets: Targets) -> tuple[Joint, Floats]:
     """Fit expert B at one rate, on the kernel of all samples."""
+    kernel = D * -made.rate
     found = fit_ridge(
-        np.exp(-made.rate * D),
+        np.exp(kernel, out=kernel),
         targets.Y,
         PENALTIES[::2],
         sample_weight=targets.weight,
