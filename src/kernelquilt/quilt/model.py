@@ -279,12 +279,12 @@ def fit_quilt(
     weighted = WeightedSums(flat, sizes, targets, data.kernels, sums[M], n_jobs)
     exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
     having = [np.flatnonzero(present) for present in observed.T]
+    # a transfer leaves the kernels of samples that have them as they are
+    kernels = data.kernels if isinstance(data.completion, TransferCompletion) else None
     tasks: list[Any] = []
     for m, (z, rows, each) in enumerate(zip(data.Z, having, sums[:M], strict=True)):
-        if data.kernels is not None and isinstance(data.completion, TransferCompletion):
-            # which leaves the kernels of samples that have them as they are
-            kernel = data.kernels[m][np.ix_(rows, rows)]
-            tasks.append(delayed(fit_kernel_ridge)(kernel, z[rows], targets.part(rows)))
+        if kernels is not None and len(rows) <= z.shape[1]:
+            tasks.append(delayed(fit_kernel_ridge)(kernels[m], z, rows, targets))
         else:
             tasks.append(delayed(fit_expert_ridge)(z[rows], targets.part(rows), sums=each))
     tasks += [delayed(fit_weighted)(weighted, p) for p in exponents]
@@ -299,7 +299,8 @@ def fit_quilt(
         tasks.append(
             delayed(fit_expert_ridge)(by_pattern.features(observed), targets, sums=sums[-1])
         )
-    done = Parallel(n_jobs, prefer="threads")(tasks)
+    # the longest stand last: begun first, none of them is waited for in the end
+    done = Parallel(n_jobs, prefer="threads")(reversed(tasks))[::-1]
     late_loo = np.zeros((M + pattern, *targets.Y.shape))
     for out, rows, (_, loo) in zip(late_loo, having, done, strict=False):
         out[rows] = loo

@@ -34,7 +34,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.psd import symmetric_eigh
 from kernelquilt.kernels.centring import mean_diagonal
 from kernelquilt.quilt.space.search import FEW, MANY, SAFE, LeftOut, least_near, leave_out
 
@@ -108,7 +107,7 @@ def solve_ridge_loo(
     if len(used) > MANY:
         found = _search(A, target, lams, weight[used], share)
     if found is None:
-        s, U = symmetric_eigh(A, overwrite=A is not K)
+        s, U = np.linalg.eigh(A)
         found = solve_spectral_loo(U, s, target, lams, weight[used], share)
     if whole:
         return found
@@ -125,7 +124,7 @@ def _search(
     """Do the same for the weighted kernel of many samples; None if it is indefinite."""
     root = np.sqrt(weight)[:, None]
     some = np.arange(0, len(A), -(-len(A) // FEW))
-    s, U = symmetric_eigh(A[np.ix_(some, some)], overwrite=True)
+    s, U = np.linalg.eigh(A[np.ix_(some, some)])
     share = None if held_out is None else held_out[some]
     start = solve_spectral_loo(U, s, Y[some], lams, weight[some], share).errors.argmin()
     errors = np.full(len(lams), np.inf)
@@ -333,7 +332,7 @@ class Sums:
         gram[-1, -1] = weight.sum()
         gram[-1, :-1] = gram[:-1, -1] = weight @ Z
         rooted = Z if (weight == 1.0).all() else np.sqrt(weight)[:, None] * Z
-        gram[:-1, :-1] = rooted.T @ rooted
+        np.matmul(rooted.T, rooted, out=gram[:-1, :-1])
         return cls(gram, moments, np.einsum("il,il->l", weighted, Y))
 
     def of_outputs(self, outputs: slice) -> "Sums":
@@ -399,7 +398,7 @@ def _fit_by_features(
     scale = float(lengths / sums.gram[-1, -1]) if lengths > 0 else 1.0
     multiplied = np.append(factors / np.sqrt(scale), 1.0)
     A = multiplied[:, None] * sums.gram * multiplied
-    s, V = symmetric_eigh(A, overwrite=True)
+    s, V = np.linalg.eigh(A)
     kept = s > NEGLIGIBLE * s[-1]
     s, V = s[kept], V[:, kept] / np.sqrt(s[kept])
     V *= multiplied[:, None]

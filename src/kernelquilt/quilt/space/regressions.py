@@ -8,16 +8,9 @@ is that with all of them over :math:`1 - \theta h`, as in :mod:`kernelquilt.quil
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import (
-    cho_solve,
-    cholesky,
-    get_blas_funcs,
-    get_lapack_funcs,
-    solve_triangular,
-)
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from kernelquilt._typing import Floats
-from kernelquilt.core.psd import symmetric_eigh
+from kernelquilt._typing import Floats, Numbers
 from kernelquilt.quilt.space.search import MANY, SAFE, least_near
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -101,7 +94,7 @@ def _free(diagonal: Floats, eps: float, held_out: Floats) -> Floats:
     return (1.0 - held_out) / eps + held_out * diagonal
 
 
-def _solved(A: Floats, B: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
+def _solved(A: Numbers, B: Numbers, *, overwrite: bool = False) -> tuple[Floats, Floats]:
     """Return ``A^-1 B`` and the diagonal of ``A^-1``, for a positive definite matrix."""
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
     (symm,) = get_blas_funcs(("symm",), (A,))
@@ -123,12 +116,12 @@ def solve_by_features(
 ) -> Regression:
     """Regress features (n, k) on others (n, D); `sums` if these are not all samples."""
     gram, cross = (known.T @ known, known.T @ wanted) if sums is None else sums
-    factor = gram.copy()
-    factor[np.diag_indices(len(factor))] += eps
-    factor = cholesky(factor, lower=True, overwrite_a=True, check_finite=False)
-    W = cho_solve((factor, True), cross, check_finite=False)
-    rows = solve_triangular(factor, known.T, lower=True, check_finite=False)
-    free = 1.0 - held_out * np.einsum("ji,ji->i", rows, rows)
+    shifted = gram.copy()
+    shifted[np.diag_indices(len(shifted))] += eps
+    # numpy lets other threads work meanwhile, which scipy's Cholesky factors do not
+    inverse = np.linalg.inv(shifted)
+    W = inverse @ cross
+    free = 1.0 - held_out * np.einsum("ij,ij->i", known @ inverse, known)
     return Regression(W, wanted - known @ W, np.maximum(free, 1e-12))
 
 
@@ -137,7 +130,7 @@ def refine_by_samples(Q: Floats, known: Floats, held_out: Floats) -> Floats:
     diagonal = Q.diagonal().copy()
     least = SAFE * float(diagonal.sum())
 
-    def tried(k: int, Q: Floats = Q, known: Floats = known) -> tuple[float, Floats]:
+    def tried(k: int, Q: Numbers = Q, known: Numbers = known) -> tuple[float, Floats]:
         np.fill_diagonal(Q, diagonal + RIDGES[k])
         coef, inverse = _solved(Q, known)
         free = _free(inverse, RIDGES[k], held_out)
@@ -158,7 +151,7 @@ def refine_by_features(
 ) -> Floats:
     """Return B of the ridge with the least error; `sums` if these are not all samples."""
     gram, cross = (Q.T @ Q, Q.T @ known) if sums is None else sums
-    s, V = symmetric_eigh(gram)
+    s, V = np.linalg.eigh(gram)
     s = np.maximum(s, 0.0)
     inside, rows = V.T @ cross, Q @ V
     squared = np.square(rows)

@@ -115,7 +115,7 @@ class ViewFeatures:
         The landmarks are all samples that have a view, as in `are_all_of`.
         """
         made = [each.with_projection(self._among(j)) for j, each in enumerate(self.maps)]
-        n = len(self.input.views)
+        n = len(self.input.observed)
         Z = [_at(each.columns, own, n) for each, own in made]
         return replace(self, maps=[each for each, _ in made]), Z
 
