@@ -130,13 +130,16 @@ def _search(
     errors = np.full(len(lams), np.inf)
     weighted, least = root * Y, SAFE * float(np.trace(A))
     single = A.astype(np.float32)
+    space, single_space = np.empty(A.shape), np.empty(A.shape, dtype=np.float32)
 
     def rough(k: int) -> float | None:
-        found = leave_out(single, weighted, lams[k], held_out) if lams[k] >= least else None
+        if lams[k] < least:
+            return None
+        found = leave_out(single, weighted, lams[k], held_out, single_space)
         return None if found is None or not np.isfinite(found.error) else found.error
 
     def exact(k: int) -> tuple[float, LeftOut | None]:
-        found = leave_out(A, weighted, lams[k], held_out)
+        found = leave_out(A, weighted, lams[k], held_out, space)
         errors[k] = np.inf if found is None else found.error / weight.sum()
         return np.inf if found is None else found.error, found
 

@@ -7,7 +7,7 @@ best, in half of the time; what is returned is of double precision.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
@@ -96,7 +96,9 @@ class LeftOut(NamedTuple):
     error: float
 
 
-def leave_out(A: Numbers, Y: Floats, lam: float, held_out: Floats | None) -> LeftOut | None:
+def leave_out(
+    A: Numbers, Y: Floats, lam: float, held_out: Floats | None, space: Numbers
+) -> LeftOut | None:
     """Solve ridge regression at one penalty; None if the matrix is not positive definite.
 
     Parameters
@@ -109,15 +111,20 @@ def leave_out(A: Numbers, Y: Floats, lam: float, held_out: Floats | None) -> Lef
         Positive penalty.
     held_out : ndarray of shape (n,) or None
         Share of a sample that is left out, 1 by default.
+    space : ndarray like A
+        For its factor; memory that is used again need not be mapped again.
 
     Returns
     -------
     LeftOut or None
     """
-    factor = shifted_factor(A, lam)
-    if factor is None:
+    potrf, potrs, trtri = get_lapack_funcs(("potrf", "potrs", "trtri"), (A,))
+    np.copyto(space, A)
+    space[np.diag_indices(len(A))] += lam
+    # the transpose of a C-ordered array is what LAPACK takes without a copy
+    factor, failed = potrf(space.T, lower=1, clean=1, overwrite_a=1)
+    if failed:
         return None
-    potrs, trtri = get_lapack_funcs(("potrs", "trtri"), (A,))
     coef = potrs(factor, Y, lower=1)[0].astype(np.float64)
     inverse = trtri(factor, lower=1, overwrite_c=1)[0].T
     free = lam * np.einsum("ij,ij->i", inverse, inverse).astype(np.float64)  # 1 - h
@@ -125,13 +132,3 @@ def leave_out(A: Numbers, Y: Floats, lam: float, held_out: Floats | None) -> Lef
         free = 1.0 - held_out * (1.0 - free)
     residuals = lam * coef / free[:, None]
     return LeftOut(coef, free, float(np.square(residuals).sum()))
-
-
-def shifted_factor(A: Numbers, lam: float) -> Any:
-    """Return the lower Cholesky factor of ``A + lam I``, zero above; None if there is none."""
-    (potrf,) = get_lapack_funcs(("potrf",), (A,))
-    shifted = A.copy()
-    shifted[np.diag_indices(len(A))] += lam
-    # the transpose of a C-ordered array is what LAPACK takes without a copy
-    factor, failed = potrf(shifted.T, lower=1, clean=1, overwrite_a=1)
-    return None if failed else factor
