@@ -4,14 +4,15 @@ Run with ``python benchmarks/scale.py [sections] [--data-dir DIRECTORY] [--figur
 Sections are
 
 * ``small``: 600 samples of ten views, with and without the forest;
-* ``medium``: 3000 samples of four views of 100 columns, all as landmarks and by default;
+* ``medium``: 3000 samples of four views of 100 columns, by default, with and without the forest;
+* ``exact``: the same with all samples as landmarks;
 * ``letter``: 14 000 samples of four views and 26 classes (the data set ``letter.npz``), beside
   histogram gradient boosting and a random forest on NaN;
-* ``growth``: 10 000 to ``--most`` samples of five views of 20 columns in memory-mapped files, 40 %
-  absent, each in a process of its own; ``--figure`` draws time and memory;
+* ``growth``: 10 000 to 1 000 000 samples, or ``--samples`` of them, of five views of 20 columns in
+  memory-mapped files, 40 % absent, each in a process of its own; ``--figure`` draws them;
 * ``threads``: 20 000 of them with one thread and with two;
-* ``dask``: 300 000 samples of five views of 100 columns (1.2 GB), on dask's threads, on two worker
-  processes of 1 GB, and on these with one killed on the way.
+* ``dask``: 300 000 samples, or ``--samples``, of five views of 100 columns (1.2 GB), on dask's
+  threads, on two worker processes of 1 GB, and on these with one killed halfway.
 
 Seconds are those of the processor, with one BLAS thread.
 """
@@ -90,15 +91,23 @@ def small(options):
         report(f"600 samples, ten views, experts={experts}", model, min(fits), X[600:], y[600:])
 
 
-def medium(options):
+def fit_medium(n_landmarks, experts):
     rng = np.random.default_rng(0)
     views, y = hidden_factors(5000, 4, 100, rng, 3.0)
     X = kq.MultiView(dict(zip("abcd", without_some(views, rng, 0.3), strict=True)))
-    for n_landmarks, experts in (("auto", "auto"), ("auto", None), (3000, None)):
-        model = kq.QuiltClassifier(n_landmarks=n_landmarks, experts=experts, random_state=0)
-        _, fit = seconds(lambda model=model: model.fit(X[:3000], y[:3000]))
-        name = f"3000 samples, n_landmarks={n_landmarks}, experts={experts}"
-        report(name, model, fit, X[3000:], y[3000:])
+    model = kq.QuiltClassifier(n_landmarks=n_landmarks, experts=experts, random_state=0)
+    _, fit = seconds(lambda: model.fit(X[:3000], y[:3000]))
+    name = f"3000 samples, n_landmarks={n_landmarks}, experts={experts}"
+    report(name, model, fit, X[3000:], y[3000:])
+
+
+def medium(options):
+    fit_medium("auto", "auto")
+    fit_medium("auto", None)
+
+
+def exact(options):
+    fit_medium(3000, None)
 
 
 def letter(options):
@@ -157,7 +166,7 @@ def fit_files(folder, n_jobs, experts):
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "accuracy": model.score(kq.MultiView(named), labels),
     }
-    print(json.dumps(found))
+    print(json.dumps(found), flush=True)
 
 
 def in_a_process(n, n_jobs=1):
@@ -177,11 +186,11 @@ def in_a_process(n, n_jobs=1):
 
 
 def growth(options):
-    sizes = [n for n in (10_000, 30_000, 100_000, 300_000, 1_000_000) if n <= options.most]
+    sizes = options.samples or (10_000, 30_000, 100_000, 300_000, 1_000_000)
     found = [in_a_process(n, 2) for n in sizes]
-    if len(found) > 1:
-        n, t = (np.log([each[name] for each in found]) for name in ("n", "seconds"))
-        print(f"slope of log time against log n: {np.polyfit(n, t, 1)[0]:.2f}")
+    for name in ("seconds", "elapsed") if len(found) > 1 else ():
+        n, t = (np.log([each[key] for each in found]) for key in ("n", name))
+        print(f"slope of log {name} against log n: {np.polyfit(n, t, 1)[0]:.2f}", flush=True)
     if options.figure:
         draw(found, options.figure)
 
@@ -205,20 +214,21 @@ def draw(found, path):
     figure.savefig(path, metadata={"Date": None})
 
 
-def on_dask(name):
-    """Fit to views that are made chunk by chunk, and return the model."""
-    X, y = kq.datasets.make_multiview(300_000, 5, n_features=100, chunks=10_000, random_state=0)
-    observed = np.random.default_rng(0).random((300_000, 5)) >= 0.4
+def on_dask(name, n):
+    """Fit to views that are made chunk by chunk, and return the model and the time it took."""
+    X, y = kq.datasets.make_multiview(n, 5, n_features=100, chunks=10_000, random_state=0)
+    observed = np.random.default_rng(0).random((n, 5)) >= 0.4
     observed[~observed.any(axis=1), 0] = True
     start = time.perf_counter()
     model = kq.QuiltClassifier(n_landmarks=100, experts=None, random_state=0, n_jobs=2)
     model.fit(X.with_observed(observed), y)
+    elapsed = time.perf_counter() - start
     print(
-        f"dask, {name}: {time.perf_counter() - start:.0f} s elapsed, {model.n_passes_} passes, "
+        f"dask, {n} samples, {name}: {elapsed:.0f} s elapsed, {model.n_passes_} passes, "
         f"accuracy when left out {model.loo_score_:.4f}",
         flush=True,
     )
-    return model
+    return model, elapsed
 
 
 def kill_one(cluster):
@@ -230,18 +240,19 @@ def kill_one(cluster):
 def workers(options):
     from distributed import Client, LocalCluster
 
-    expected = on_dask("threads of one process")
-    for name, after in (("two workers of 1 GB", None), ("one of them killed", 20.0)):
+    (n,) = options.samples or (300_000,)
+    expected, elapsed = on_dask("threads of one process", n)
+    for name, killed in (("two workers of 1 GB", False), ("one of them killed", True)):
         with (
             LocalCluster(
                 n_workers=2, threads_per_worker=1, memory_limit="1GB", dashboard_address=None
             ) as cluster,
             Client(cluster),
         ):
-            death = threading.Timer(after or 0, kill_one, [cluster])
-            if after is not None:
+            death = threading.Timer(elapsed / 2, kill_one, [cluster])
+            if killed:
                 death.start()
-            found = on_dask(name)
+            found, elapsed = on_dask(name, n)
             death.cancel()
         difference = max(
             float(np.abs(one - other).max())
@@ -258,12 +269,13 @@ def coefficients(model):
 
 def threads(options):
     one, two = (in_a_process(20_000, n_jobs)["elapsed"] for n_jobs in (1, 2))
-    print(f"two threads: {one / two:.2f} times as fast")
+    print(f"two threads: {one / two:.2f} times as fast", flush=True)
 
 
 SECTIONS = {
     "small": small,
     "medium": medium,
+    "exact": exact,
     "letter": letter,
     "growth": growth,
     "threads": threads,
@@ -275,7 +287,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", default=list(SECTIONS))
     parser.add_argument("--data-dir", default=os.environ.get("KERNELQUILT_DATA", "."))
-    parser.add_argument("--most", type=int, default=1_000_000)
+    parser.add_argument("--samples", type=int, nargs="+", help="sizes of growth, or that of dask")
     parser.add_argument("--figure")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--n-jobs", type=int, default=1, help=argparse.SUPPRESS)

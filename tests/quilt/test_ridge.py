@@ -12,7 +12,7 @@ from kernelquilt.quilt.ridge import (
     solve_ridge_loo,
     solve_spectral_loo,
 )
-from kernelquilt.quilt.space.search import least_near
+from kernelquilt.quilt.space.search import CLOSE, least_near
 from kernelquilt.quilt.stacking import (
     PENALTY,
     RELATIVE,
@@ -96,13 +96,42 @@ def test_an_indefinite_kernel_of_many_samples_needs_all_eigenvectors(monkeypatch
     np.testing.assert_array_equal(solve_ridge_loo(K, Y).loo, every.loo)
 
 
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(0, 11))
-def test_the_search_ends_where_neighbours_are_no_better(errors, start):
-    place, found = least_near(lambda k: (errors[k], str(k)), len(errors), start % len(errors))
-    assert found == str(place)
-    assert errors[place] == min(errors[max(place - 1, 0) : place + 2])
+def settled(errors):
+    return lambda k: (errors[k], str(k))
+
+
+def never(k):
+    return None
+
+
+@given(
+    st.lists(st.floats(0.1, 5), min_size=1, max_size=12),
+    st.integers(0, 11),
+    st.lists(st.floats(-0.9, 0.9), min_size=12, max_size=12),
+)
+def test_the_search_ends_where_neighbours_are_no_better(errors, start, wrong):
+    known = [error * (1.0 + CLOSE / 4 * by) for error, by in zip(errors, wrong, strict=False)]
+    for rough in (never, lambda k: known[k]):
+        place, found = least_near(rough, settled(errors), len(errors), start % len(errors))
+        assert found == str(place)
+        assert errors[place] == min(errors[max(place - 1, 0) : place + 2])
     falling = sorted(errors, reverse=True)
-    assert least_near(lambda k: (falling[k], k), len(errors), 0)[0] == len(errors) - 1
+    place, _ = least_near(never, settled(falling), len(errors), 0)
+    assert falling[place] == falling[-1] or falling[place] == falling[place + 1]
+
+
+def test_only_the_best_and_what_is_close_to_it_is_settled():
+    errors, asked = [5.0, 3.0, 2.0, 2.00001, 4.0], []
+
+    def exact(k):
+        asked.append(k)
+        return errors[k], k
+
+    assert least_near(lambda k: errors[k], exact, 5, 0) == (2, 2)
+    assert sorted(asked) == [2, 3]
+    asked.clear()
+    assert least_near(lambda k: errors[k] + (k == 3), exact, 5, 4) == (2, 2)
+    assert asked == [2]
 
 
 def test_low_rank_eigenvectors_suffice():

@@ -6,7 +6,14 @@ import pytest
 import kernelquilt as kq
 from kernelquilt.quilt.lp_ridge.weighted_ridge import WeightedFeatureRidge, WeightedRidge
 from kernelquilt.quilt.ridge import PENALTIES, Sums, fit_feature_ridge, fit_ridge
-from kernelquilt.quilt.space.maps import compact, fit_map, independent_directions, rounded
+from kernelquilt.quilt.space.experts import joint_map
+from kernelquilt.quilt.space.maps import (
+    compact,
+    fit_map,
+    independent_directions,
+    rounded,
+    times_triangular,
+)
 from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples
 from kernelquilt.quilt.space.regressions import Copies
 from kernelquilt.quilt.space.transfer import solve_transfer
@@ -55,12 +62,27 @@ class TestMaps:
         X = np.random.default_rng(4).standard_normal((20, 3))
         X[10:] = X[:10]  # which of two equal samples is taken is left to the library below
         K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
-        made, _ = fit_map(K, np.arange(20), np.arange(20), np.ones(20))
+        made, z = fit_map(K, np.arange(20), np.arange(20), np.ones(20))
         assert len(made.columns) == 10
         stored = made.without_projection()
         assert stored.projection is None
-        again = stored.with_projection(K[np.ix_(made.columns, made.columns)])
+        again, own = stored.with_projection(K[np.ix_(made.columns, made.columns)])
         np.testing.assert_array_equal(again.projection, made.projection)
+        np.testing.assert_allclose(own, z[made.columns], atol=1e-10)
+
+    @pytest.mark.parametrize("nearly_equal", [False, True])
+    def test_features_of_landmarks_need_no_product(self, nearly_equal):
+        X = np.random.default_rng(5).standard_normal((20, 3))
+        if nearly_equal:
+            X[10:] = X[:10] + 1e-5
+        K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+        made, z = fit_map(K, np.arange(20), np.arange(20), np.ones(20))
+        assert len(made.columns) == 20
+        assert (made.order == np.arange(20)).all() != nearly_equal
+        np.testing.assert_allclose(made.of(K), z, atol=1e-8)
+        again, own = made.without_projection().with_projection(K)
+        np.testing.assert_array_equal(again.projection, made.projection)
+        np.testing.assert_array_equal(own, z)
 
     def test_a_little_indefinite_is_clipped_and_more_is_refused(self):
         rng = np.random.default_rng(2)
@@ -73,6 +95,25 @@ class TestMaps:
         np.testing.assert_allclose(z @ z.T, positive, atol=1e-8)
         with pytest.raises(np.linalg.LinAlgError, match="positive semi-definite"):
             independent_directions(K - 0.5 * np.eye(12))
+
+    @pytest.mark.parametrize("k", [1, 255, 256, 600])
+    def test_products_with_triangular_matrices(self, k):
+        rng = np.random.default_rng(6)
+        rows, upper = rng.standard_normal((7, k)), np.triu(rng.standard_normal((k, k)))
+        for matrix in (upper, np.asfortranarray(upper)):
+            np.testing.assert_allclose(times_triangular(rows, matrix), rows @ upper, atol=1e-11)
+
+    @pytest.mark.parametrize("nearly_equal", [False, True])
+    def test_the_projection_of_the_joint_kernel_is_triangular(self, nearly_equal):
+        X = np.random.default_rng(7).standard_normal((30, 3))
+        if nearly_equal:
+            X[15:] = X[:15] + np.r_[np.zeros(5), np.full(10, 1e-5)][:, None]
+        D = np.square(X[:, None] - X).sum(axis=2)
+        made = joint_map(0.5, X, np.square(X).sum(axis=1), D, exact=False)
+        assert made.triangular
+        assert len(made.kept) == 25 if nearly_equal else 30
+        z = made.features(D)
+        np.testing.assert_allclose(z @ z.T, np.exp(-0.5 * D), atol=1e-8)
 
     def test_rounded_numbers_take_half_of_the_memory(self):
         values = np.random.default_rng(3).standard_normal(50)

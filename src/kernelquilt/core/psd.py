@@ -15,14 +15,6 @@ from scipy.linalg import lapack
 from kernelquilt._typing import Floats, Kernel
 
 
-def symmetric_eigh(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
-    """Return eigenvalues (n,), ascending, and eigenvectors (n, n) by divide and conquer."""
-    # which scipy < 1.13 refuses for one number
-    driver = "evd" if len(A) > 1 else "ev"
-    values, vectors = scipy.linalg.eigh(A, driver=driver, check_finite=False, overwrite_a=overwrite)
-    return values, vectors
-
-
 @dataclass(frozen=True)
 class PositivePart:
     """The projection of symmetric matrices (n, n), and of further rows, that a matrix defines.

@@ -106,9 +106,8 @@ class FittedQuilt:
         """Return this one, with what a pickle does not keep: it follows from the landmarks."""
         if self.quilt.completion is not None:
             return self
-        self.views = self.views.with_projections()
-        everyone: Any = self.input.views
-        Z, observed = self.views.of(everyone)
+        self.views, Z = self.views.with_projections()
+        observed = self.input.observed[:, self.kernels]
         transfer, filled = solve_transfer(Z, observed, copies=self.copies, kernels=kernels_of(Z))
         if self.quilt.joint is not None:
             self.quilt.joint = self.quilt.joint._replace(points=np.hstack(filled))

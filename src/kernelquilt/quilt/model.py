@@ -54,6 +54,7 @@ from kernelquilt.quilt.space.experts import (
     fit_expert_ridge,
     fit_joint,
     fit_joint_exactly,
+    fit_kernel_ridge,
     fit_weighted,
     joint_distances,
     joint_map,
@@ -278,10 +279,14 @@ def fit_quilt(
     weighted = WeightedSums(flat, sizes, targets, data.kernels, sums[M], n_jobs)
     exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
     having = [np.flatnonzero(present) for present in observed.T]
-    tasks: list[Any] = [
-        delayed(fit_expert_ridge)(z[rows], targets.part(rows), sums=each)
-        for z, rows, each in zip(data.Z, having, sums[:M], strict=True)
-    ]
+    # a transfer leaves the kernels of samples that have them as they are
+    kernels = data.kernels if isinstance(data.completion, TransferCompletion) else None
+    tasks: list[Any] = []
+    for m, (z, rows, each) in enumerate(zip(data.Z, having, sums[:M], strict=True)):
+        if kernels is not None and len(rows) <= z.shape[1]:
+            tasks.append(delayed(fit_kernel_ridge)(kernels[m], z, rows, targets))
+        else:
+            tasks.append(delayed(fit_expert_ridge)(z[rows], targets.part(rows), sums=each))
     tasks += [delayed(fit_weighted)(weighted, p) for p in exponents]
     for made, each in zip(joint, sums[M + 1 : M + 1 + len(joint)], strict=True):
         if exact:
@@ -294,7 +299,8 @@ def fit_quilt(
         tasks.append(
             delayed(fit_expert_ridge)(by_pattern.features(observed), targets, sums=sums[-1])
         )
-    done = Parallel(n_jobs, prefer="threads")(tasks)
+    # the longest stand last: begun first, none of them is waited for in the end
+    done = Parallel(n_jobs, prefer="threads")(reversed(tasks))[::-1]
     late_loo = np.zeros((M + pattern, *targets.Y.shape))
     for out, rows, (_, loo) in zip(late_loo, having, done, strict=False):
         out[rows] = loo

@@ -34,9 +34,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.psd import symmetric_eigh
 from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.quilt.space.search import FEW, MANY, LeftOut, least_near, leave_out
+from kernelquilt.quilt.space.search import FEW, MANY, SAFE, LeftOut, least_near, leave_out
 
 PENALTIES = np.logspace(-3.0, 1.5, 12)
 NEGLIGIBLE = 1e-12  # eigenvalue, in units of the largest, below which a direction is rounding
@@ -100,7 +99,7 @@ def solve_ridge_loo(
     whole = len(used) == n
     root = np.sqrt(weight[used])
     A = K if whole else K[np.ix_(used, used)]
-    if sample_weight is not None:
+    if (root != 1.0).any():
         A = root[:, None] * A * root
     target = Y if whole else Y[used]
     share = None if held_out is None else held_out[used]
@@ -108,7 +107,7 @@ def solve_ridge_loo(
     if len(used) > MANY:
         found = _search(A, target, lams, weight[used], share)
     if found is None:
-        s, U = symmetric_eigh(A, overwrite=A is not K)
+        s, U = np.linalg.eigh(A)
         found = solve_spectral_loo(U, s, target, lams, weight[used], share)
     if whole:
         return found
@@ -125,17 +124,26 @@ def _search(
     """Do the same for the weighted kernel of many samples; None if it is indefinite."""
     root = np.sqrt(weight)[:, None]
     some = np.arange(0, len(A), -(-len(A) // FEW))
-    s, U = symmetric_eigh(A[np.ix_(some, some)], overwrite=True)
+    s, U = np.linalg.eigh(A[np.ix_(some, some)])
     share = None if held_out is None else held_out[some]
     start = solve_spectral_loo(U, s, Y[some], lams, weight[some], share).errors.argmin()
     errors = np.full(len(lams), np.inf)
+    weighted, least = root * Y, SAFE * float(np.trace(A))
+    single = A.astype(np.float32)
+    space, single_space = np.empty(A.shape), np.empty(A.shape, dtype=np.float32)
 
-    def tried(k: int) -> tuple[float, LeftOut | None]:
-        found = leave_out(A, root * Y, lams[k], held_out)
+    def rough(k: int) -> float | None:
+        if lams[k] < least:
+            return None
+        found = leave_out(single, weighted, lams[k], held_out, single_space)
+        return None if found is None or not np.isfinite(found.error) else found.error
+
+    def exact(k: int) -> tuple[float, LeftOut | None]:
+        found = leave_out(A, weighted, lams[k], held_out, space)
         errors[k] = np.inf if found is None else found.error / weight.sum()
-        return errors[k], found
+        return np.inf if found is None else found.error, found
 
-    best, found = least_near(tried, len(lams), int(start))
+    best, found = least_near(rough, exact, len(lams), int(start))
     if found is None:
         return None
     loo = Y - lams[best] * found.coef / root / found.free[:, None]
@@ -262,7 +270,9 @@ def fit_ridge(
     FittedRidge
     """
     scale = mean_diagonal(K.diagonal(), sample_weight)
-    fit = solve_ridge_loo(K / scale + 1.0, Y, lams, sample_weight=sample_weight, held_out=held_out)
+    biased = K / scale
+    biased += 1.0
+    fit = solve_ridge_loo(biased, Y, lams, sample_weight=sample_weight, held_out=held_out)
     return FittedRidge(fit.coef, scale, fit)
 
 
@@ -325,7 +335,7 @@ class Sums:
         gram[-1, -1] = weight.sum()
         gram[-1, :-1] = gram[:-1, -1] = weight @ Z
         rooted = Z if (weight == 1.0).all() else np.sqrt(weight)[:, None] * Z
-        gram[:-1, :-1] = rooted.T @ rooted
+        np.matmul(rooted.T, rooted, out=gram[:-1, :-1])
         return cls(gram, moments, np.einsum("il,il->l", weighted, Y))
 
     def of_outputs(self, outputs: slice) -> "Sums":
@@ -369,7 +379,8 @@ def fit_feature_ridge(
     n, D = Z.shape
     if sums is None and n <= D:
         squares = 1.0 if factors is None else np.square(factors)
-        kernel = (Z * squares) @ Z.T
+        # a product with the own transpose is half of the work
+        kernel = Z @ Z.T if factors is None else (Z * squares) @ Z.T
         dual = fit_ridge(kernel, Y, lams, sample_weight=sample_weight, held_out=held_out)
         return dual.on_features(Z, squares)
     sums = Sums.of(Z, Y, sample_weight) if sums is None else sums
@@ -390,7 +401,7 @@ def _fit_by_features(
     scale = float(lengths / sums.gram[-1, -1]) if lengths > 0 else 1.0
     multiplied = np.append(factors / np.sqrt(scale), 1.0)
     A = multiplied[:, None] * sums.gram * multiplied
-    s, V = symmetric_eigh(A, overwrite=True)
+    s, V = np.linalg.eigh(A)
     kept = s > NEGLIGIBLE * s[-1]
     s, V = s[kept], V[:, kept] / np.sqrt(s[kept])
     V *= multiplied[:, None]

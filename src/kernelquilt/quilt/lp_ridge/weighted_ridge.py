@@ -90,7 +90,8 @@ class WeightedRidge:
         )
         G += 1.0
         G[np.diag_indices(len(G))] += self.ridge
-        self._factor = cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
+        # the transpose of a C-ordered array is what LAPACK takes without a copy
+        self._factor = cho_factor(G.T, lower=True, overwrite_a=True, check_finite=False)
         b = cho_solve(self._factor, self.Y.T, check_finite=False)
         products = np.array([kernel @ b for kernel in self.K]).transpose(2, 0, 1)
         b = np.ascontiguousarray(b.T)
@@ -147,7 +148,7 @@ class WeightedFeatureRidge:
         A = root[:, None] * gram * root
         A[np.diag_indices(len(A))] += self.lam
         self._root = root
-        self._factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        self._factor = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
         beta = cho_solve(self._factor, root[:, None] * moments, check_finite=False)
         spread = root[:, None] * beta
         inner = gram @ spread

@@ -13,7 +13,7 @@ from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.solution import Options
 from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.maps import compact, independent_directions
+from kernelquilt.quilt.space.maps import compact, independent_directions, times_triangular
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
 EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
@@ -46,6 +46,8 @@ class JointMap(NamedTuple):
         Those that are independent of each other.
     projection : ndarray of shape (k, r)
         From similarities with these to features.
+    triangular : bool
+        Whether it is zero below its diagonal.
     """
 
     rate: float
@@ -53,6 +55,7 @@ class JointMap(NamedTuple):
     lengths: Floats
     kept: Indices
     projection: Floats
+    triangular: bool
 
     def distances(self, flat: Floats, lengths: Floats) -> Floats:
         """Return squared distances (n_rows, n_points) from the landmarks."""
@@ -60,7 +63,12 @@ class JointMap(NamedTuple):
 
     def features(self, D: Floats) -> Floats:
         """Return features (n_rows, r) from squared distances (n_rows, n_points)."""
-        return np.asarray(np.exp(-self.rate * D[:, self.kept]) @ self.projection)
+        kernel = D if len(self.kept) == D.shape[1] else D[:, self.kept]
+        kernel = kernel * -self.rate
+        np.exp(kernel, out=kernel)
+        if not self.triangular:
+            return np.asarray(kernel @ self.projection)
+        return times_triangular(kernel, self.projection)
 
 
 class Joint(NamedTuple):
@@ -162,6 +170,18 @@ def fit_expert_ridge(
     return ridge, fit.loo
 
 
+def fit_kernel_ridge(
+    kernel: Floats, z: Floats, rows: Indices, targets: Targets
+) -> tuple[FeatureRidge, Floats]:
+    """Do the same for some samples, from the kernel (n, n) of all and its features (n, D)."""
+    part = targets.part(rows)
+    found = fit_ridge(
+        kernel[np.ix_(rows, rows)], part.Y, sample_weight=part.weight, held_out=part.held_out
+    )
+    ridge, fit = found.on_features(z[rows])
+    return ridge, fit.loo
+
+
 def fit_weighted(weighted: WeightedSums, p: float) -> tuple[Weighted, Floats]:
     """Fit expert A with the exponent p."""
     M = weighted.n_kernels
@@ -193,8 +213,11 @@ def best_rate(
 def joint_map(rate: float, points: Floats, lengths: Floats, among: Floats, exact: bool) -> JointMap:
     """Return the kernel of all views at one rate, from distances `among` the landmarks."""
     if exact:  # the kernel is solved by the samples, without features
-        return JointMap(rate, points, lengths, np.arange(len(points)), np.empty((0, 0)))
-    return JointMap(rate, points, lengths, *independent_directions(np.exp(-rate * among))[:2])
+        return JointMap(rate, points, lengths, np.arange(len(points)), np.empty((0, 0)), True)
+    kept, projection, order = independent_directions(np.exp(-rate * among))
+    if order is None:
+        return JointMap(rate, points, lengths, kept, projection, False)
+    return JointMap(rate, points, lengths, kept[order], projection[order], True)
 
 
 def fit_joint(
@@ -209,8 +232,9 @@ def fit_joint(
 
 def fit_joint_exactly(made: JointMap, D: Floats, targets: Targets) -> tuple[Joint, Floats]:
     """Fit expert B at one rate, on the kernel of all samples."""
+    kernel = D * -made.rate
     found = fit_ridge(
-        np.exp(-made.rate * D),
+        np.exp(kernel, out=kernel),
         targets.Y,
         PENALTIES[::2],
         sample_weight=targets.weight,

@@ -24,14 +24,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from kernelquilt._typing import Floats, Indices, Numbers
-from kernelquilt.core.psd import symmetric_eigh
 
 NEGLIGIBLE = 1e-12  # remainder of k(x, x), in units of the largest, that counts as rounding
 NEGLIGIBLE_SINGLE = 1e-6  # the same for kernels in single precision
+INDEPENDENT = 1e-4  # share of what makes directions negligible, below which none may be
+STRIP = 256  # columns of a triangular matrix that are multiplied at a time
 INDEFINITE = 1e-6  # remainder of k(x, y) above which a kernel is not positive semi-definite
 TOO_INDEFINITE = 0.1  # negative eigenvalue, in units of the mean diagonal, that is refused
 
@@ -62,15 +62,22 @@ class FeatureMap:
         """Return the same without what `with_projection` finds again."""
         return self if self.order is None else replace(self, projection=None)
 
-    def with_projection(self, kernel: Floats) -> "FeatureMap":
-        """Return the same with the projection, from the kernel (m, m) among the landmarks."""
+    def with_projection(self, kernel: Floats) -> "tuple[FeatureMap, Floats]":
+        """Return the same with the projection, and the features of the landmarks (m, r).
+
+        Both follow from the kernel (m, m) among the landmarks as in `fit_map`.
+        """
         if self.order is None:
-            return self
-        return replace(self, projection=_projection(_symmetric(kernel), self.order))
+            return self, self.of(kernel)
+        projection, own = _projection(_symmetric(kernel), self.order)
+        made = replace(self, projection=projection)
+        return made, made.of(kernel) if own is None else made._centred(own)
 
     def of(self, kernel: Numbers) -> Floats:
         """Return features (n_rows, r) from similarities (n_rows, m) with the landmarks."""
-        features = kernel @ self.projection
+        return self._centred(kernel @ self.projection)
+
+    def _centred(self, features: Floats) -> Floats:
         features -= self.mean
         features *= self.scale
         return np.asarray(features)
@@ -119,8 +126,12 @@ def fit_map(
     features : ndarray of shape (n, r)
         Of the n samples.
     """
-    kept, projection, order = independent_directions(kernel[chosen])
-    features = (kernel if len(kept) == len(chosen) else kernel[:, kept]) @ projection
+    everyone = len(chosen) == len(kernel)
+    kept, projection, order, own = _directions(kernel if everyone else kernel[chosen])
+    if everyone and own is not None:
+        features = own  # which are kernel @ projection, up to rounding
+    else:
+        features = (kernel if len(kept) == len(chosen) else kernel[:, kept]) @ projection
     mean, scale = np.zeros(features.shape[1]), 1.0
     if copies is not None:
         mean, scale = centre_and_scale(features, copies)
@@ -156,9 +167,20 @@ def independent_directions(kernel: Numbers) -> tuple[Indices, Floats, Indices | 
     order : ndarray of int of shape (k,) or None
         Positions in `kept`; None if the kernel is indefinite, and T of its positive part.
     """
+    return _directions(kernel)[:3]
+
+
+def _directions(kernel: Numbers) -> tuple[Indices, Floats, Indices | None, Floats | None]:
+    """Return the same, and the features (m, r) of the landmarks if all are independent."""
     tolerance = NEGLIGIBLE_SINGLE if kernel.dtype == np.float32 else NEGLIGIBLE
     K = _symmetric(kernel)
     largest = float(K.diagonal().max(initial=0.0))
+    order = np.arange(len(K))
+    least = tolerance / INDEPENDENT * largest
+    made = _factored(K, order, least) if largest > 0 else None
+    # the trace of the inverse bounds the pivots of all orders
+    if made is not None and np.square(made[0]).sum() * least < 1.0:
+        return order, made[0], order, made[1]
     factor, pivots, rank, _ = dpstrf(K, tol=tolerance * largest, lower=1)
     rank = rank if largest > 0 else 0
     factor = np.tril(factor[:, :rank])
@@ -166,10 +188,11 @@ def independent_directions(kernel: Numbers) -> tuple[Indices, Floats, Indices | 
     if len(rest):
         left = K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T
         if np.abs(left).max() > max(INDEFINITE, tolerance) * max(largest, np.abs(K).max()):
-            return *_positive_part(K), None
+            return *_positive_part(K), None, None
     ascending = np.sort(kept)
     order = np.searchsorted(ascending, kept)
-    return ascending, _projection(K[np.ix_(ascending, ascending)], order), order
+    projection, own = _projection(K[np.ix_(ascending, ascending)], order)
+    return ascending, projection, order, None if len(rest) else own
 
 
 def _symmetric(kernel: Numbers) -> Floats:
@@ -177,20 +200,46 @@ def _symmetric(kernel: Numbers) -> Floats:
     return np.asarray((K + K.T) / 2)
 
 
-def _projection(K: Floats, order: Indices) -> Floats:
-    """Return T (k, k) with K^-1 = T T', triangular in an order of pivots that are not small."""
+def _projection(K: Floats, order: Indices) -> tuple[Floats, Floats | None]:
+    """Return T (k, k) with K^-1 = T T', triangular in an order of pivots that are not small.
+
+    And ``K T``, unless the last pivots are about as large as rounding.
+    """
     if len(order) == 0:  # which LAPACK refuses
-        return np.empty((0, 0))
-    pivoted = K[np.ix_(order, order)]
-    diag = pivoted.diagonal().copy()
-    try:
-        factor = cholesky(pivoted, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        # the last pivots are about as large as rounding
-        pivoted[np.diag_indices(len(order))] += NEGLIGIBLE * diag.max()
-        factor = cholesky(pivoted, lower=True, check_finite=False)
-    inverse = solve_triangular(factor, np.eye(len(order)), lower=True, check_finite=False)
-    return np.ascontiguousarray(inverse.T[np.argsort(order)])
+        return np.empty((0, 0)), None
+    made = _factored(K, order)
+    if made is not None:
+        return made
+    shifted = K.copy()
+    shifted[np.diag_indices(len(K))] += NEGLIGIBLE * K.diagonal().max()
+    made = _factored(shifted, order)
+    if made is None:
+        raise np.linalg.LinAlgError("a kernel is not positive definite on its landmarks")
+    return made[0], None
+
+
+def _factored(K: Floats, order: Indices, least: float = 0.0) -> tuple[Floats, Floats] | None:
+    """Return T (k, k) and ``K T``, None if a pivot is not above `least`."""
+    natural = bool((order[1:] > order[:-1]).all())
+    pivoted = K.copy() if natural else K[np.ix_(order, order)]
+    # the transpose of a C-ordered array is what LAPACK takes without a copy
+    factor, failed = dpotrf(pivoted.T, lower=0, clean=1, overwrite_a=1)
+    if failed or not np.square(factor.diagonal()).min() > least:
+        return None
+    projection, features = dtrtri(factor, lower=0)[0], factor.T
+    if natural:
+        return projection, features
+    places = np.argsort(order)
+    return projection[places], features[places]
+
+
+def times_triangular(rows: Floats, upper: Floats) -> Floats:
+    """Return the product of rows (n, k) with a matrix (k, k) that is zero below its diagonal."""
+    product = np.empty(rows.shape)
+    for start in range(0, len(upper), STRIP):
+        stop = min(start + STRIP, len(upper))
+        np.matmul(rows[:, :stop], upper[:stop, start:stop], out=product[:, start:stop])
+    return product
 
 
 def rounded(values: Floats) -> Floats:
@@ -206,7 +255,7 @@ def compact(values: Floats) -> Numbers:
 
 def _positive_part(K: Floats) -> tuple[Indices, Floats]:
     """Return all landmarks, and T from the positive eigenvalues."""
-    values, vectors = symmetric_eigh(K)
+    values, vectors = np.linalg.eigh(K)
     if values[0] < -TOO_INDEFINITE * max(float(K.diagonal().mean()), 0.0):
         raise np.linalg.LinAlgError("a kernel is not positive semi-definite")
     positive = values > INDEFINITE * values[-1]

@@ -8,13 +8,10 @@ is that with all of them over :math:`1 - \theta h`, as in :mod:`kernelquilt.quil
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from kernelquilt._typing import Floats
-from kernelquilt.core.psd import symmetric_eigh
-from kernelquilt.quilt.space.search import MANY, least_near
+from kernelquilt._typing import Floats, Numbers
+from kernelquilt.quilt.space.search import MANY, SAFE, least_near
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
 START = 3  # of them, where samples are many
@@ -64,13 +61,32 @@ def rooted(rows: Floats, weight: Floats) -> Floats:
     return rows if (weight == 1.0).all() else np.sqrt(weight)[:, None] * rows
 
 
-def solve_by_samples(
-    kernel: Floats, wanted: Floats, eps: float, held_out: Floats
-) -> tuple[Floats, Floats]:
-    """Return coefficients (n, k) of ridge regression, and its residuals when left out, (n, k)."""
+class Regression(NamedTuple):
+    """Ridge regression of wanted features on known ones.
+
+    Attributes
+    ----------
+    map : ndarray of shape (n, k) or (D, k)
+        Coefficients of the samples, or of the features.
+    residuals : ndarray of shape (n, k)
+    free : ndarray of shape (n,)
+        What they are divided by when samples are left out.
+    """
+
+    map: Floats
+    residuals: Floats
+    free: Floats
+
+    def error(self, columns: slice) -> float:
+        """Return the sum of the squares of some residuals when left out."""
+        return float((squared_lengths(self.residuals[:, columns]) / self.free**2).sum())
+
+
+def solve_by_samples(kernel: Floats, wanted: Floats, eps: float, held_out: Floats) -> Regression:
+    """Regress features (n, k) on those of a kernel (n, n), which is overwritten."""
     kernel[np.diag_indices(len(kernel))] += eps
-    coef, diagonal = _solved(kernel, wanted)
-    return coef, coef / _free(diagonal, eps, held_out)[:, None]
+    coef, diagonal = _solved(kernel, wanted, overwrite=True)
+    return Regression(coef, coef, _free(diagonal, eps, held_out))
 
 
 def _free(diagonal: Floats, eps: float, held_out: Floats) -> Floats:
@@ -78,15 +94,17 @@ def _free(diagonal: Floats, eps: float, held_out: Floats) -> Floats:
     return (1.0 - held_out) / eps + held_out * diagonal
 
 
-def _solved(A: Floats, B: Floats) -> tuple[Floats, Floats]:
+def _solved(A: Numbers, B: Numbers, *, overwrite: bool = False) -> tuple[Floats, Floats]:
     """Return ``A^-1 B`` and the diagonal of ``A^-1``, for a positive definite matrix."""
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
+    (symm,) = get_blas_funcs(("symm",), (A,))
     # the transpose of a C-ordered array is what LAPACK takes without a copy
-    factor, info = dpotrf(A.T, lower=1, clean=0)
+    factor, info = potrf(A.T, lower=1, clean=0, overwrite_a=overwrite)
     if info == 0:
-        half, info = dpotri(factor, lower=1, overwrite_c=1)
+        half, info = potri(factor, lower=1, overwrite_c=1)
     if info != 0:
         raise np.linalg.LinAlgError("features are not finite, or too large for their ridge")
-    return dsymm(1.0, half, np.ascontiguousarray(B).T, side=1, lower=1).T, half.diagonal()
+    return symm(1.0, half, np.ascontiguousarray(B).T, side=1, lower=1).T, half.diagonal()
 
 
 def solve_by_features(
@@ -95,31 +113,37 @@ def solve_by_features(
     eps: float,
     held_out: Floats,
     sums: tuple[Floats, Floats] | None = None,
-) -> tuple[Floats, Floats]:
-    """Return the map (D, k), and residuals when left out; `sums` if these are not all samples."""
+) -> Regression:
+    """Regress features (n, k) on others (n, D); `sums` if these are not all samples."""
     gram, cross = (known.T @ known, known.T @ wanted) if sums is None else sums
-    factor = gram.copy()
-    factor[np.diag_indices(len(factor))] += eps
-    factor = cholesky(factor, lower=True, overwrite_a=True, check_finite=False)
-    W = cho_solve((factor, True), cross, check_finite=False)
-    rows = solve_triangular(factor, known.T, lower=True, check_finite=False)
-    free = 1.0 - held_out * np.einsum("ji,ji->i", rows, rows)
-    return W, (wanted - known @ W) / np.maximum(free, 1e-12)[:, None]
+    shifted = gram.copy()
+    shifted[np.diag_indices(len(shifted))] += eps
+    # numpy lets other threads work meanwhile, which scipy's Cholesky factors do not
+    inverse = np.linalg.inv(shifted)
+    W = inverse @ cross
+    free = 1.0 - held_out * np.einsum("ij,ij->i", known @ inverse, known)
+    return Regression(W, wanted - known @ W, np.maximum(free, 1e-12))
 
 
 def refine_by_samples(Q: Floats, known: Floats, held_out: Floats) -> Floats:
     """Return the coefficients (n, D_p) of the ridge with the least error."""
     diagonal = Q.diagonal().copy()
+    least = SAFE * float(diagonal.sum())
 
-    def tried(k: int) -> tuple[float, Floats]:
+    def tried(k: int, Q: Numbers = Q, known: Numbers = known) -> tuple[float, Floats]:
         np.fill_diagonal(Q, diagonal + RIDGES[k])
         coef, inverse = _solved(Q, known)
         free = _free(inverse, RIDGES[k], held_out)
         return float((squared_lengths(coef) / free**2).sum()), coef
 
-    if len(Q) > MANY:
-        return least_near(tried, len(RIDGES), START)[1]
-    return min((tried(k) for k in range(len(RIDGES))), key=lambda each: each[0])[1]
+    if len(Q) <= MANY:
+        return min((tried(k) for k in range(len(RIDGES))), key=lambda each: each[0])[1]
+    single = Q.astype(np.float32), known.astype(np.float32)
+
+    def rough(k: int) -> float | None:
+        return tried(k, *single)[0] if RIDGES[k] >= least else None
+
+    return least_near(rough, tried, len(RIDGES), START)[1]
 
 
 def refine_by_features(
@@ -127,7 +151,7 @@ def refine_by_features(
 ) -> Floats:
     """Return B of the ridge with the least error; `sums` if these are not all samples."""
     gram, cross = (Q.T @ Q, Q.T @ known) if sums is None else sums
-    s, V = symmetric_eigh(gram)
+    s, V = np.linalg.eigh(gram)
     s = np.maximum(s, 0.0)
     inside, rows = V.T @ cross, Q @ V
     squared = np.square(rows)

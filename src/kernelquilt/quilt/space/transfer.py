@@ -296,22 +296,22 @@ def _from_view(
         by_samples = pairs is None and len(J) <= Z[l].shape[1]
         if by_samples:
             kernel = Z[l] @ Z[l].T if kernels is None else kernels[l]
-            among = counted.rooted_kernel(kernel[J][:, J])
-            W, left_out = solve_by_samples(among, wanted, eps, counted.held_out)
-            W = counted.rooted(W)
+            among = counted.rooted_kernel(kernel[np.ix_(J, J)])
+            regression = solve_by_samples(among, wanted, eps, counted.held_out)
+            W = counted.rooted(regression.map)
         else:
             sums = None if pairs is None else pairs[l, targets[0]]
             known = counted.rooted(Z[l][J])
-            W, left_out = solve_by_features(known, wanted, eps, counted.held_out, sums)
+            regression = solve_by_features(known, wanted, eps, counted.held_out, sums)
+            W = regression.map
         for p, columns in _columns(Z, targets):
-            total = float(np.square(wanted[:, columns]).sum())
-            error = float(np.square(left_out[:, columns]).sum())
-            score = 1.0 - error / total if total > 0 else 0.0
+            total = float(squared_lengths(wanted[:, columns]).sum())
+            score = 1.0 - regression.error(columns) / total if total > 0 else 0.0
             rows = np.flatnonzero(~observed[:, p] & observed[:, l])
             part = W if W.shape[1] == Z[p].shape[1] else np.ascontiguousarray(W[:, columns])
             made: PairMap = ByFeatures({l: part})
             if by_samples:
-                predicted = kernel[rows][:, J] @ part
+                predicted = kernel[np.ix_(rows, J)] @ part
                 made = BySamples(Z, J, {l: 1.0}, part)
             else:
                 predicted = Z[l][rows] @ part

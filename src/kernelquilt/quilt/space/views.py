@@ -109,12 +109,15 @@ class ViewFeatures:
         """Return the same without what follows from the landmarks."""
         return replace(self, maps=[each.without_projection() for each in self.maps])
 
-    def with_projections(self) -> "ViewFeatures":
-        """Return the same with the projections of the landmarks."""
-        return replace(
-            self,
-            maps=[made.with_projection(self._among(j)) for j, made in enumerate(self.maps)],
-        )
+    def with_projections(self) -> "tuple[ViewFeatures, Features]":
+        """Return the same with the projections, and the features of all samples.
+
+        The landmarks are all samples that have a view, as in `are_all_of`.
+        """
+        made = [each.with_projection(self._among(j)) for j, each in enumerate(self.maps)]
+        n = len(self.input.observed)
+        Z = [_at(each.columns, own, n) for each, own in made]
+        return replace(self, maps=[each for each, _ in made]), Z
 
     def _among(self, j: int) -> Floats:
         """Return the kernel among the landmarks of kernel j."""
