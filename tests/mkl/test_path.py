@@ -241,3 +241,12 @@ def test_path_with_weights_learned_elsewhere(samples):
 def test_path_of_another_estimator_is_refused(samples, other):
     with pytest.raises(ValueError, match="MKLSearchCV takes pipelines"):
         kq.mkl_path(other, *samples, Cs=CS)
+
+
+def test_searches_take_a_dict_of_views():
+    X, y = kq.datasets.make_multiview(30, 2, random_state=0)
+    search = kq.MKLSearchCV(kq.SimpleMKLClassifier(), {"C": [0.1, 10.0]}, cv=2)
+    expected = search.fit(X, y).decision_function(X)
+    given = {name: X[name] for name in X.names}
+    found = search.fit(given, y).decision_function(given)
+    np.testing.assert_array_equal(found, expected)

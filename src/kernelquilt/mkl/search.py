@@ -18,6 +18,7 @@ from kernelquilt._messages import quoted, unchanged_on_error, warn_once, with_wa
 from kernelquilt._typing import Array, Floats, Indices
 from kernelquilt.core.search_results import BestCandidate
 from kernelquilt.data.validation import check_alignment
+from kernelquilt.data.views import MultiView
 from kernelquilt.mkl.path import PathEstimator, path_fits
 
 
@@ -99,7 +100,7 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features), DataFrame, MultiView or KernelStack
+        X : array-like of shape (n, n_features), DataFrame, dict of views, MultiView or KernelStack
             Training samples.
         y : array-like of shape (n,)
             Class labels, or targets.
@@ -117,6 +118,7 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
             grid = [_solver_parameters(candidate, model, prefix) for candidate in candidates]
             order = sorted(range(len(grid)), key=lambda k: _sort_key(grid[k]))
             scorer = check_scoring(self.estimator, scoring=self.scoring)
+            X = MultiView(X) if isinstance(X, Mapping) else X  # a dict has no rows
             check_alignment(X, sample_weight, "sample_weight")
             X, y, sample_weight = indexable(X, y, sample_weight)
             # scikit-learn compares labels with their integers to tell what they are
