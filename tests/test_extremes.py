@@ -344,3 +344,14 @@ def test_matrix_norms_tell_of_an_svm_that_is_not_solved():
     with pytest.warns(ConvergenceWarning, match="KKT residual of 1, above"):
         model = kq.mkl.MatrixNormMKLClassifier().fit(stack, y)
     assert not model.converged_
+
+
+def test_newtons_method_ends_where_no_svm_can_be_solved(monkeypatch):
+    blocks, observed, y = views()
+    data = kq.MultiView(blocks, observed=observed)
+    model = kq.SimpleMKLClassifier(10.0, tol=1e-10, kernels=["gaussian", "linear"])
+    needed = model.fit(data, y).n_solves_
+    monkeypatch.setattr("kernelquilt.core.weights.solvers._is_solved", lambda *_: False)
+    with pytest.warns(ConvergenceWarning, match="lower C, or scale the data"):
+        model.fit(data, y)
+    assert model.n_solves_ <= 6 < needed

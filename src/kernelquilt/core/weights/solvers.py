@@ -49,7 +49,7 @@ from kernelquilt.core.solution import TINY, Options, Solution, Step, Work
 
 Set_contra = TypeVar("Set_contra", contravariant=True)
 ARMIJO = 1e-4
-MAX_UNSOLVED = 5  # SVMs in a row that end above the tolerance, after which alternation is in vain
+MAX_UNSOLVED = 5  # SVMs in a row beyond what rounding lets it solve, after which more are in vain
 MAX_BACKTRACKS = 12
 ROUNDING = 1e-14  # relative error of J
 STEP_GROWTH = 2.0  # a step may be this much longer than the last one
@@ -301,9 +301,10 @@ def newton(svm: SVMAtWeights, weight_set: WeightSet, options: Options) -> Soluti
     u = start if given is None else weight_set.coordinates(given)
     point = svm.solve(weight_set.weights(u), options.start.dual_coef, tol)
     certificate = Certificate(svm, weight_set.support, options)
-    share, step, stalled, last_gap = MAX_FLOOR, 1.0, False, np.inf
+    share, step, stalled, last_gap, unsolved = MAX_FLOOR, 1.0, False, np.inf, 0
     while (gap := certificate.record(point)) > tol and svm.work.n_solves < max_iter:
-        if stalled and gap > 0.5 * last_gap:
+        unsolved = 0 if _is_solved(point, tol) else unsolved + 1
+        if (stalled and gap > 0.5 * last_gap) or unsolved == MAX_UNSOLVED:
             break
         last_gap = gap
         share = min(share, FLOOR_SHARE * max(gap, tol))
@@ -359,7 +360,8 @@ def line_search(
         change = trial.dual - point.dual
         if change <= ARMIJO * step * slope + rounding:
             return ahead, trial, step
-        if svm.work.n_solves >= options.max_iter:
+        comparable = _is_solved(point, options.tol) or _is_solved(trial, options.tol)
+        if svm.work.n_solves >= options.max_iter or not comparable:
             break
         start = trial
         interpolated = -slope * step**2 / (2.0 * (change - slope * step))
@@ -390,6 +392,11 @@ def _model_step(
     return steps
 
 
+def _is_solved(point: SVMPoint, tol: float) -> bool:
+    """Whether the SVM at its weights is solved to the relative gap `tol`."""
+    return point.primal - point.dual <= tol * abs(point.primal)
+
+
 def _reciprocal_hessian(hessian: Floats, gradient: Floats, value: float) -> Floats:
     """Return the curvature of ``-1 / J`` in units of J, as far as it is positive.
 
@@ -415,11 +422,10 @@ def alternate(svm: SVMAtWeights, weight_set: UpdatedSet, options: Options) -> So
     certificate = Certificate(svm, weight_set.support, options)
     unsolved = 0
     while certificate.record(point) > options.tol and svm.work.n_solves < options.max_iter:
-        if unsolved == MAX_UNSOLVED:  # kernels and penalty are beyond what rounding lets it solve
+        if unsolved == MAX_UNSOLVED:
             break
         point = svm.solve(weight_set.update(_norms_to_rounding(svm, point)), point, options.tol)
-        solved = point.primal - point.dual <= options.tol * abs(point.primal)
-        unsolved = 0 if solved else unsolved + 1
+        unsolved = 0 if _is_solved(point, options.tol) else unsolved + 1
     return certificate.solution(point)
 
 
