@@ -502,13 +502,13 @@ class TestSVT:
     def test_dual_values_are_bounds_that_meet_the_optimum(self, seed, share):
         rng = np.random.default_rng(seed)
         K = random_kernels(rng, 10, 3, rank=4)[0]
-        found = kq.completion.solve_svt(K, random_mask(10, 3, seed, share), tol=1e-8)
+        found = kq.completion.solve_svt(K, random_mask(10, 3, seed, share), tol=1e-6)
         X = block_matrix(found.rows @ found.columns.transpose(0, 2, 1))
         optimum = found.tau * np.linalg.norm(X, "nuc") + 0.5 * (X**2).sum()
         values = np.array([step.objective for step in found.history])
-        assert (values <= optimum * (1 + 1e-6)).all()
-        np.testing.assert_allclose(values[-1], optimum, rtol=1e-6)
-        assert found.history[-1].distance <= 1e-8
+        assert (values <= optimum * (1 + 1e-5)).all()
+        np.testing.assert_allclose(values[-1], optimum, rtol=1e-5)
+        assert found.history[-1].distance <= 1e-6
 
     def test_recovers_kernels_of_the_same_features(self):
         rng = np.random.default_rng(0)
