@@ -20,6 +20,7 @@ from scipy.special import expit, logit
 from kernelquilt.experiments.plain import plain
 from kernelquilt.experiments.reporting.figures import study_figures, to_png, to_svg
 from kernelquilt.experiments.reporting.page import write_report
+from kernelquilt.experiments.reporting.statistics import mean_interval
 from kernelquilt.experiments.reporting.summary import summaries_of, summarise
 from kernelquilt.experiments.reporting.table import decimals_of, remarks, stand_ins, status
 from kernelquilt.experiments.reporting.writers import to_csv, to_latex, to_markdown
@@ -668,3 +669,37 @@ def test_readings_are_told_by_their_distance_to_the_paper():
     assert "over 1 data set," in remarks(summarise(study, fewer))[-1]
     more = summarise(replace(study, repetitions=2), rows)
     assert "nothing to compare" in remarks(more)[-1]
+
+
+def test_intervals_of_a_line_allow_for_common_samples_and_need_five_repetitions():
+    study = make_study()
+    rows = sized(make_rows(study))
+    found = entry(summarise(study, rows), "poor", "heart")
+    scores = summarise(study, rows).scores[2, 0]
+    _, low, high = mean_interval(scores, test_ratio=40 / 60, low=0.0, high=100.0)
+    assert (found.low, found.high) == (low, high)
+    assert low < found.mean < high
+    few = replace(study, repetitions=4)
+    found = entry(summarise(few, make_rows(few)), "poor", "heart")
+    assert np.isnan([found.low, found.high]).all()
+
+
+def test_errors_that_span_decades_are_divided_by_those_of_the_paper():
+    study = make_study(
+        metric="squared_relative_error",
+        higher_is_better=False,
+        pooled=True,
+        settings=[0.1],
+        paper={"good": {"heart": 8.0, "sonar": 2.0}},
+    )
+    level = {"heart": 4.0, "sonar": 0.04, "wdbc": 1.0}
+    rows = [
+        replace(row, figures={"squared_relative_error": level[row.dataset] / study.scale})
+        for row in make_rows(study)
+    ]
+    figure = next(f for f in study_figures(summarise(study, rows)) if f.name == "paper")
+    (axes,) = figure.figure.axes
+    assert axes.get_xscale() == "log"
+    assert "divided by" in axes.get_xlabel()
+    points = [line.get_xdata()[0] for line in axes.lines[1:]]
+    np.testing.assert_allclose(points, [0.5, 0.02, 0.1])

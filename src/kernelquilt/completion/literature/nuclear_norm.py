@@ -1,4 +1,4 @@
-"""The dual of completing a matrix by its nuclear norm, when whole blocks of it are known.
+"""Completing a matrix by its nuclear norm, when whole blocks of it are known.
 
     min_X  |X|_* + 1/2 |X|_F^2    subject to  X_p = B_p on the rows o_p,  p = 1 ... M,    (1)
 
@@ -9,17 +9,31 @@ columns. With D(Y) = U max(S - 1, 0) V' for Y = U S V', the dual is
 
 whose gradient is B - X on the known rows, X = D(Y). For a symmetric block B_p = E diag(l) E' the
 orthogonal E drops out of (1), so that B_p may be replaced by E diag(l), and columns of l near 0 be
-left out. Singular values are found from the n x n matrix Y Y'.
+left out. Singular values are found from n x n matrices.
+
+The alternating direction method of multipliers splits (1) into X and a copy Z of it that is B where
+X is known: with penalty r it repeats
+
+    X = D_r(Z + Y / r),    Z = X where not known,    Y = Y + r (B - X) where known,
+
+the last two over-relaxed, where D_r(V) = argmin |X|_* + 1/2 |X|_F^2 + r/2 |X - V|_F^2 has the
+singular values max(r S - 1, 0) / (1 + r). Y / r is zero where Z is to be found and Z is B where Y
+is, so that one matrix, ``state``, has both, and Z + Y / r is B + ``state``. Y is always admissible
+in (2); what is reported is its value there and how far D(Y) is from B. Methods that climb (2)
+itself need more iterations, since its curvature is as small as the least singular values of X.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import scipy.optimize
 
 from kernelquilt._typing import Floats, Indices
 
-_CORRECTIONS = 5  # pairs that L-BFGS keeps; more did not save iterations
+RELAXATION = 1.6
+UPDATES = 10  # between two looks at the residual and at the penalty
+PENALTY = 30.0  # at first, in units of the inverse size of X
+BALANCE = 5.0  # weight of the residual where known against the change elsewhere
+MOST = 3.0  # factor by which the penalty may change at once
 _NEGLIGIBLE = 1e-8
 
 
@@ -52,89 +66,90 @@ class NuclearDual:
         n_left_out = int((energy <= negligible**2 * energy[-1]).sum())
         least = squares[min(n_left_out, len(squares) - 1)]
         self._bases = [E[:, l**2 >= least] for l, E in spectra]
-        self._ends = np.cumsum([E.size for E in self._bases])
-        self.target = np.concatenate([(E * l)[:, l**2 >= least].ravel() for l, E in spectra])
+        self._ends = np.cumsum([E.shape[1] for E in self._bases])
+        self.target = np.zeros((n, self._ends[-1]))
+        self.known = np.zeros(self.target.shape, dtype=bool)
+        for (l, _), E, o, end in zip(spectra, self._bases, present, self._ends, strict=True):
+            columns = slice(end - E.shape[1], end)
+            self.target[o, columns] = E * l[l**2 >= least]
+            self.known[o, columns] = True
         self._norm = float(np.sqrt(energy[-1]))
-        self._left_out = float(np.sqrt(max(energy[-1] - self.target @ self.target, 0.0)))
+        left_out = energy[-1] - float((self.target**2).sum())
+        self._left_out = float(np.sqrt(max(left_out, 0.0)))
 
     def maximise(self, tol: float, max_iter: int, record: Callable[[float, float], None]) -> Floats:
-        """Return the duals.
+        """Return the duals (n, q).
 
         Parameters
         ----------
         tol, max_iter
             As in `solve_svt`.
         record : callable
-            Called with the value of (2) and the residual after every iteration, at least once.
+            Called with the value of (2) and the residual after every iteration.
         """
-        latest = (0.0, np.inf)
-
-        def negative(duals: Floats) -> tuple[float, Floats]:
-            nonlocal latest
-            value, gradient = self._evaluate(duals)
-            latest = value, self._residual(gradient)
-            return -value, -gradient
-
-        def stop(_: Floats) -> None:
-            record(*latest)
-            if latest[1] <= tol:
-                raise StopIteration
-
-        found = scipy.optimize.minimize(
-            negative,
-            # the least multiple of B for which X is not 0, and a little more
-            1.2 / self._spectrum(self.target, 0.0)[0][-1] * self.target,
-            jac=True,
-            method="L-BFGS-B",
-            callback=stop,
-            options={
-                "maxcor": _CORRECTIONS,
-                "maxiter": max_iter,
-                "maxfun": 2 * max_iter,
-                "ftol": 0.0,
-                "gtol": 0.0,
-            },
-        )
-        if found.nit == 0:  # not even one step succeeded
-            record(*latest)
-        return np.asarray(found.x)
+        state = np.zeros_like(self.target)
+        penalty = 1.0 + PENALTY * np.sqrt(self.known.mean()) / self._norm
+        for _ in range(max_iter):
+            for _ in range(UPDATES):
+                sums = self.target + state
+                X = _shrunk(sums, penalty)
+                change = np.where(self.known, self.target - X, X - state)
+                state += RELAXATION * change
+            duals = np.where(self.known, penalty * state, 0.0)
+            value, residual = self._evaluate(duals)
+            record(value, residual)
+            if residual <= tol:
+                break
+            factor = self._balance(state, change)
+            penalty *= factor
+            state[self.known] /= factor
+        return duals
 
     def factors(self, duals: Floats, threshold: float) -> tuple[Floats, Floats]:
         """Return P (n, r) and Q (M, n, r) of the duals after thresholding."""
-        values, vectors = self._spectrum(duals, threshold)
+        values, vectors = _spectrum(duals)
         kept = values - threshold > _NEGLIGIBLE * values.max(initial=0.0)
         values, vectors = values[kept], vectors[:, kept]
         root = np.sqrt(values - threshold)
+        right = (duals.T @ vectors) * (root / values)
         columns = np.zeros((len(self.present), self.n, len(values)))
-        for column, block, E, o in zip(
-            columns, self._blocks(duals), self._bases, self.present, strict=True
-        ):
-            column[o] = E @ ((block.T @ vectors[o]) * (root / values))
+        parts = np.split(right, self._ends[:-1])
+        for column, part, E, o in zip(columns, parts, self._bases, self.present, strict=True):
+            column[o] = E @ part
         return vectors * root, columns
 
-    def _blocks(self, flat: Floats) -> list[Floats]:
-        parts = np.split(flat, self._ends[:-1])
-        return [part.reshape(E.shape) for part, E in zip(parts, self._bases, strict=True)]
+    def _balance(self, state: Floats, change: Floats) -> float:
+        """Return the factor on the penalty that makes the relative changes of Y and Z alike."""
+        moved, size = (
+            [float(np.linalg.norm(part[where])) for where in (self.known, ~self.known)]
+            for part in (change, state)
+        )
+        primal = moved[0] / np.hypot(self._norm, size[1])
+        dual = moved[1] / size[0]
+        if primal == 0.0 or dual == 0.0:
+            return 1.0
+        return float(np.clip(np.sqrt(BALANCE * primal / dual), 1.0 / MOST, MOST))
 
-    def _spectrum(self, duals: Floats, threshold: float) -> tuple[Floats, Floats]:
-        """Return singular values above `threshold` and left vectors, through the n x n Gram."""
-        gram = np.zeros((self.n, self.n))
-        for block, o in zip(self._blocks(duals), self.present, strict=True):
-            gram[np.ix_(o, o)] += block @ block.T
-        squares, vectors = np.linalg.eigh(gram)
-        above = squares > threshold**2
-        return np.sqrt(squares[above]), vectors[:, above]
+    def _evaluate(self, duals: Floats) -> tuple[float, float]:
+        """Return the value of (2) and the relative residual."""
+        values, vectors = _spectrum(duals)
+        values, vectors = values[values > 1.0], vectors[:, values > 1.0]
+        X = (vectors * (1.0 - 1.0 / values)) @ (vectors.T @ duals)
+        away = float(np.linalg.norm((self.target - X)[self.known]))
+        value = float((duals * self.target).sum() - 0.5 * ((values - 1.0) ** 2).sum())
+        return value, float(np.hypot(away, self._left_out)) / self._norm
 
-    def _residual(self, gradient: Floats) -> float:
-        return float(np.hypot(np.linalg.norm(gradient), self._left_out)) / self._norm
 
-    def _evaluate(self, duals: Floats) -> tuple[float, Floats]:
-        """Return the value and the gradient of (2)."""
-        values, vectors = self._spectrum(duals, 1.0)
-        shrink = (vectors * (1.0 - 1.0 / values)) @ vectors.T
-        gradient = self.target.copy()
-        for out, block, o in zip(
-            self._blocks(gradient), self._blocks(duals), self.present, strict=True
-        ):
-            out -= shrink[np.ix_(o, o)] @ block
-        return float(duals @ self.target - 0.5 * ((values - 1.0) ** 2).sum()), gradient
+def _shrunk(V: Floats, penalty: float) -> Floats:
+    """Return D_r(V) for the penalty r."""
+    values, vectors = _spectrum(V)
+    above = penalty * values > 1.0
+    values, vectors = values[above], vectors[:, above]
+    factor = (penalty - 1.0 / values) / (1.0 + penalty)
+    return np.asarray(((vectors * factor) @ vectors.T) @ V)
+
+
+def _spectrum(V: Floats) -> tuple[Floats, Floats]:
+    """Return the singular values of V (n, q), ascending, and the left vectors."""
+    squares, vectors = np.linalg.eigh(V @ V.T)
+    return np.sqrt(np.maximum(squares, 0.0)), vectors

@@ -13,10 +13,10 @@ With D_tau(Y) = U max(S - tau, 0) V' for Y = U S V', the dual is the smooth conc
 whose gradient is A - X on O with X = D_tau(Y). Gradient ascent on (2) is singular value
 thresholding (Cai, Candes and Shen, SIAM J. Optim. 2010). It diverges for steps of 2 and more, which
 its usual step 1.2/p is for an observed fraction p below 0.6, and takes thousands of steps on
-kernels, whose singular values decay over many orders of magnitude; L-BFGS takes hundreds to the
-same X (see `kernelquilt.completion.literature.nuclear_norm`). Singular values and vectors come from
-the n x n matrix Y Y', to which, as to A - X, each kernel contributes only the block K_oo of the
-samples o that it observes, and of this only the columns that matter in its eigenvectors.
+kernels, whose singular values decay over many orders of magnitude; quasi-Newton steps take many
+hundreds. The alternating direction method of multipliers comes to the same X in a half to a
+twentieth of their time (see `kernelquilt.completion.literature.nuclear_norm`). Of the block K_oo of
+the samples o that a kernel observes only the columns are kept that matter in its eigenvectors.
 
 From X = P Q_1' ... Q_M', |X|_* = (|P|^2 + |Q|^2) / 2 (that is, P = U sqrt(S), Q = V sqrt(S)), every
 sample x gets coordinates by ridge regression of its known similarities on the column factors,
@@ -99,7 +99,7 @@ def solve_svt(
     tol : float, default=1e-4
         Residual on the observed entries, relative to their norm.
     max_iter : int, default=2000
-        Cap on the iterations.
+        Cap on the iterations, each of ten updates.
     on_step : callable, optional
         Called with the number of every iteration and its CompletionStep.
 
@@ -157,7 +157,7 @@ class SVTFill(BaseCompleter):
     tol : float, default=1e-4
         Residual on the observed entries, relative to their norm.
     max_iter : int, default=2000
-        Cap on the iterations.
+        Cap on the iterations, each of ten updates.
     verbose : int, default=0
         Whether to print the progress of the solver.
 

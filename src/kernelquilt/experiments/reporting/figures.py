@@ -9,9 +9,9 @@ import numpy as np
 
 from kernelquilt._typing import Floats
 from kernelquilt.experiments.reporting.statistics import indistinct_groups, mean_interval
-from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Summary, shared
+from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Summary, bounds, shared
 from kernelquilt.experiments.reporting.table import plural
-from kernelquilt.experiments.reporting.words import axis_of, figure_of, with_unit
+from kernelquilt.experiments.reporting.words import axis_of, with_unit
 from kernelquilt.inspection.style import COLOURS, MARKERS, line_style, literal, plain
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _repetitions(summary: Summary) -> Iterator[StudyFigure]:
         axes.plot(means[m], place, "|", color=COLOURS[1], markersize=14, markeredgewidth=2)
     names = [summary.methods[drawn[m]] for m in order]
     axes.set_yticks(range(len(names)), [_label(name) for name in names])
-    axes.set(xlim=np.clip(axes.get_xlim(), *_bounds(summary)), ylim=(-0.6, len(names) - 0.4))
+    axes.set(xlim=np.clip(axes.get_xlim(), *bounds(summary.study)), ylim=(-0.6, len(names) - 0.4))
     axes.set_xlabel(literal(_metric(summary)))
     plain(axes)
     yield StudyFigure(
@@ -134,7 +134,7 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
                 _draw_curve(axes, summary, name, line_style(k), m, places, shown[m])
             axes.set_title(_label(name))
             axes.set_yscale("log" if log else "linear")
-            axes.set_ylim(np.clip(axes.get_ylim(), *_bounds(summary)) if not log else None)
+            axes.set_ylim(np.clip(axes.get_ylim(), *bounds(summary.study)) if not log else None)
             # shares stay on a scale of shares, counts and weights may span decades
             spans_decades = scale == 1 and 0 < 10 * places[0] <= places[-1]
             _set_ticks(axes, places, width / n_columns - 0.7, log=spans_decades)
@@ -176,7 +176,7 @@ def _lines(summary: Summary) -> Iterator[StudyFigure]:
         name = _label(summary.methods[m])
         axes.plot(means, heights, markersize=6, alpha=0.75, label=name, clip_on=False, **style)
     axes.set_yticks(heights, [_label(line.label) for line in lines])
-    axes.set(ylim=(heights[-1] - 0.6, 0.6), xlim=np.clip(axes.get_xlim(), *_bounds(summary)))
+    axes.set(ylim=(heights[-1] - 0.6, 0.6), xlim=np.clip(axes.get_xlim(), *bounds(summary.study)))
     axes.set_xlabel(literal(_metric(summary)))
     plain(axes)
     _legend(figure, axes, 6.8)
@@ -258,7 +258,7 @@ def _drawn(summary: Summary) -> list[int]:
 def _spans_decades(summary: Summary) -> bool:
     """Return whether figures that are positive, and have no other bound, span decades."""
     values = summary.values[~np.isnan(summary.values)]
-    if not len(values) or values.min() <= 0 or _bounds(summary) != (0.0, np.inf):
+    if not len(values) or values.min() <= 0 or bounds(summary.study) != (0.0, np.inf):
         return False
     return bool(values.max() >= _DECADES * values.min())
 
@@ -273,11 +273,9 @@ def _draw_curve(
     values: Floats,
 ) -> None:
     """Draw the mean of values (n_settings, n_repetitions) of a method at places (n_settings,)."""
-    bounds = dict(zip(("low", "high"), _bounds(summary), strict=True))
-    ratio = summary.test_ratios.get(dataset, 0.0)
-    means, low, high = np.array(
-        [mean_interval(row[~np.isnan(row)], test_ratio=ratio, **bounds) for row in values]
-    ).T
+    least, most = bounds(summary.study)
+    between = {"test_ratio": summary.test_ratios.get(dataset, 0.0), "low": least, "high": most}
+    means, low, high = np.array([mean_interval(row[~np.isnan(row)], **between) for row in values]).T
     # an interval of few repetitions says less than they do
     few = np.count_nonzero(~np.isnan(values), axis=1) < LEAST_TESTED
     axes.fill_between(places, low, high, ~few, color=style["color"], alpha=0.12, lw=0)
@@ -355,7 +353,11 @@ def _critical_difference(summary: Summary) -> Iterator[StudyFigure]:
 def _paper_differences(summary: Summary) -> Iterator[StudyFigure]:
     from matplotlib.figure import Figure
 
-    table = np.array([[e.difference for e in line.entries] for line in summary.lines])
+    # figures that span decades are compared by their ratio
+    log = _spans_decades(summary)
+    table = np.array(
+        [[e.mean / e.paper if log else e.difference for e in x.entries] for x in summary.lines]
+    )
     rows = np.flatnonzero(~np.isnan(table).all(axis=0)) if table.size else np.array([], dtype=int)
     if not len(rows):
         return
@@ -363,27 +365,34 @@ def _paper_differences(summary: Summary) -> Iterator[StudyFigure]:
     told_apart = len(lines) <= len(MARKERS)
     figure = Figure((6.8, 1.2 + 0.34 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    axes.axvline(0, color="#444444", linewidth=1)
+    axes.axvline(1 if log else 0, color="#444444", linewidth=1)
     heights = -np.arange(len(rows))
     for number, line in enumerate(lines):
         style = line_style(number if told_apart else 0) | {"linestyle": ""}
         name = _label(summary.lines[line].label)
         axes.plot(table[line, rows], heights, markersize=6, alpha=0.75, label=name, **style)
-    means = [np.nanmean(table[:, m]) for m in rows]
+    scale = np.log(table[:, rows]) if log else table[:, rows]
+    means = np.nanmean(scale, axis=0)
+    means = np.exp(means) if log else means
     axes.plot(means, heights, "|", color="black", markersize=16, markeredgewidth=2)
     axes.set_yticks(heights, [_label(summary.methods[m]) for m in rows])
     axes.set_ylim(heights[-1] - 0.6, 0.6)
-    axes.set_xlabel(literal(f"{_metric(summary)}: ours minus the paper's"))
+    if log:
+        axes.set_xscale("log")
+    words = "divided by" if log else "minus"
+    axes.set_xlabel(literal(f"{_metric(summary)}: ours {words} the paper's"))
     plain(axes)
     if told_apart:
         _legend(figure, axes, 6.8)
-    told = [f"{summary.methods[m]} {x:+.3g}" for m, x in zip(rows, means, strict=True)]
+    form = ".3g" if log else "+.3g"
+    told = [f"{summary.methods[m]} {x:{form}}" for m, x in zip(rows, means, strict=True)]
+    mean, compared = ("geometric mean", "ratio") if log else ("mean", "difference")
     yield StudyFigure(
         "paper",
         figure,
-        f"Our {_metric(summary)} minus the paper's, a mark for each line of the table; the bar is "
-        "their mean.",
-        f"Mean difference to the paper: {', '.join(told)}.",
+        f"Our {_metric(summary)} {words} the paper's, a mark for each line of the table; the bar "
+        f"is their {mean}.",
+        f"{mean.capitalize()} {compared} to the paper: {', '.join(told)}.",
     )
 
 
@@ -410,9 +419,3 @@ def _label(name: str) -> str:
 
 def _metric(summary: Summary) -> str:
     return with_unit(summary.study.metric, summary.study.scale)
-
-
-def _bounds(summary: Summary) -> tuple[float, float]:
-    """Return what the metric cannot be below and above, as shown."""
-    figure = figure_of(summary.study.metric)
-    return summary.study.scale * figure.low, summary.study.scale * figure.high

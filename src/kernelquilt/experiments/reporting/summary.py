@@ -23,6 +23,7 @@ from kernelquilt.experiments.reporting.statistics import (
     rank_methods,
     win_tie_loss,
 )
+from kernelquilt.experiments.reporting.words import figure_of
 from kernelquilt.experiments.running.store import Row, Store
 from kernelquilt.experiments.study.protocol import ProtocolError, Study
 
@@ -37,6 +38,9 @@ class Entry:
 
     mean: float  # over the repetitions, as shown
     std: float
+    # 95 % interval of the mean that allows for samples that repetitions share; nan with too few
+    low: float
+    high: float
     n: int  # repetitions
     paper: float  # what the paper printed
     paper_std: float
@@ -292,6 +296,12 @@ def _checked(row: Row, metric: str) -> Row:
     return replace(row, status="failed", message=f"has no finite figure {metric!r}")
 
 
+def bounds(study: Study) -> tuple[float, float]:
+    """Return what the metric of a study cannot be below and above, as shown."""
+    figure = figure_of(study.metric)
+    return study.scale * figure.low, study.scale * figure.high
+
+
 def _line_settings(study: Study, own: list[str]) -> list[str]:
     printed = [str(setting) for setting in study.paper_settings] if study.paper else []
     ordered = [*printed, *own] if set(own) <= set(printed) else [*own, *printed]
@@ -347,13 +357,20 @@ def _line(
                 found.wilcoxon_p_values,
             )
     entries = []
+    least, most = bounds(study)
     for m, method in enumerate(methods):
         used = common if compared[m] else ~np.isnan(scores[m])
         n = int(used.sum())
         mean = float(scores[m, used].mean()) if n else np.nan
+        low, high = np.nan, np.nan
+        if n >= LEAST_TESTED:
+            ratio = test_ratios.get(label[0], 0.0)
+            _, low, high = mean_interval(scores[m, used], test_ratio=ratio, low=least, high=most)
         paper = _printed(study, study.paper, method, *label)
         entry = Entry(
             mean=mean,
+            low=low,
+            high=high,
             std=float(scores[m, used].std(ddof=1)) if n > 1 else np.nan,
             n=n,
             compared=bool(compared[m]),

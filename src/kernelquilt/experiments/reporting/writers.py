@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _CSV_NAMES = {
     "mean": "ours_mean",
     "std": "ours_std",
+    "low": "ours_low",
+    "high": "ours_high",
     "t_p_value": "p_value",
     "level": "level_with_best",
 }
