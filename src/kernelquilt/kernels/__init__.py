@@ -5,10 +5,10 @@ from kernelquilt.kernels.functions import (
     Gaussian,
     Jaccard,
     LatentSemantic,
-    MedianGaussian,
     gaussian_bank,
 )
 from kernelquilt.kernels.maps import EmpiricalKernelMap
+from kernelquilt.kernels.median_gaussian import MedianGaussian
 from kernelquilt.kernels.preprocessing import CentreKernels, ScaleKernels, SelectKernels
 from kernelquilt.kernels.view_kernels import ViewKernels
 

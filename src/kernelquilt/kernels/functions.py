@@ -16,18 +16,14 @@ from scipy.linalg import svd
 from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._typing import Floats
 
-_MEDIAN_SAMPLES = 2000
-_WIDTHS = 1e-300, 1e300  # what a width may be, so that it is neither zero nor infinite
-_FAR = 3.0  # standard deviations that nothing is away after it is drawn in
-_NORMAL_QUARTILES = 1.349  # standard deviations between the quartiles of a normal column
+WIDTHS = 1e-300, 1e300  # what a width may be, so that it is neither zero nor infinite
 _CHUNK = 256
-_ENTRIES = 2**20  # of a result between sparse rows that are made at a time
-_SMALL = 1e-100  # sizes of numbers from here to its inverse may be squared and summed
+ENTRIES = 2**20  # of a result between sparse rows that are made at a time
+SMALL = 1e-100  # sizes of numbers from here to its inverse may be squared and summed
 _PAIRS = 4096  # close pairs of sparse rows that are compared at a time
 
 
@@ -104,7 +100,7 @@ class Gaussian(BaseEstimator):
         """
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale of Gaussian must be positive and finite, got {self.scale!r}")
-        self.width_ = float(np.clip(self.scale * mean, *_WIDTHS)) if mean > 0 else 1.0
+        self.width_ = float(np.clip(self.scale * mean, *WIDTHS)) if mean > 0 else 1.0
         self.unit_ = safe_unit(mean)
         return self
 
@@ -154,114 +150,6 @@ class Gaussian(BaseEstimator):
         with np.errstate(over="ignore"):
             exponent = np.multiply(squared, -0.5 / width**2, out=out)
         return np.exp(exponent, out=exponent)
-
-
-class MedianGaussian(BaseEstimator):
-    """Gaussian kernel of standardised columns whose width is the median distance.
-
-    ``k(a, b) = exp(-|a - b|^2 / (scale^2 median))``, with the median of the squared distances over
-    all pairs of training samples. Needs no preprocessing, which makes it a good default.
-
-    Parameters
-    ----------
-    scale : float, default=1.0
-        Width in units of the square root of the median.
-    standardize : {"robust"} or bool, default="robust"
-        True centres columns and divides them by their standard deviation. ``"robust"`` first draws
-        in what is far from the rest: by the median and the quartiles of a column, z becomes
-        ``z / sqrt(1 + (z / 3)^2)``, so that a few large values do not decide on all distances.
-        False takes columns as they are.
-
-    Attributes
-    ----------
-    centres_, scales_ : ndarrays of shape (n_steps, n_columns)
-        What columns are centred and divided by: medians and quartile ranges if they are drawn in,
-        then means and standard deviations; 0 and a power of two, as a rule 1, if they are not
-        standardised.
-    squared_width_ : float
-        What squared distances are divided by. With more than 2000 training samples the median
-        is that of 2000 of them, evenly spaced.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import kernelquilt as kq
-    >>> A = np.array([[0.0], [1.0], [3.0]])
-    >>> kq.kernels.MedianGaussian(standardize=True).fit(A)(A, A).round(2)
-    array([[1.  , 0.37, 0.  ],
-           [0.37, 1.  , 0.02],
-           [0.  , 0.02, 1.  ]])
-    """
-
-    def __init__(self, scale: float = 1.0, *, standardize: bool | str = "robust") -> None:
-        self.scale = scale
-        self.standardize = standardize
-
-    @property
-    def name(self) -> str:
-        """Short name, such as ``median_gaussian_1``."""
-        return f"median_gaussian_{self.scale:g}"
-
-    def fit(self, A: Any, sample_weight: Floats | None = None) -> "MedianGaussian":
-        """Set location, scale and width.
-
-        Parameters
-        ----------
-        A : ndarray or sparse matrix of shape (n_samples, n_columns)
-            The training samples.
-        sample_weight : ndarray of shape (n_samples,), default=None
-            How much each sample counts, equally by default.
-
-        Returns
-        -------
-        self : MedianGaussian
-            The kernel itself.
-        """
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(
-                f"scale of MedianGaussian must be positive and finite, got {self.scale!r}"
-            )
-        if not (isinstance(self.standardize, bool | np.bool_) or self.standardize == "robust"):
-            raise ValueError(
-                "standardize of MedianGaussian is 'robust', True or False, "
-                f"got {self.standardize!r}"
-            )
-        n = A.shape[0]
-        weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        kept = np.flatnonzero(weight > 0) if weight.any() else np.arange(n)
-        A, weight = A[kept], weight[kept] if weight.any() else np.ones(n)
-        self.centres_ = np.zeros((1, A.shape[1]))
-        self.scales_ = np.full((1, A.shape[1]), safe_unit(largest(A)))
-        if self.standardize:
-            share = weight / weight.sum()
-            first = [_quartiles(A, share)] if self.standardize == "robust" else []
-            near = drawn_in(A, *first[0]) if first else A
-            self.centres_, self.scales_ = np.stack([*first, _standard(near, share)], axis=1)
-        step = -(-A.shape[0] // _MEDIAN_SAMPLES)
-        standard = self._standardised(A[::step])
-        median = pair_median(squared_distances(standard, standard), weight[::step])
-        self.squared_width_ = float(np.clip(self.scale**2 * median, *_WIDTHS))
-        return self
-
-    def __call__(self, A: Any, B: Any = None) -> Floats:
-        """Return the similarities, shape (len(A), len(B)); `B` is `A` by default."""
-        check_is_fitted(self, "squared_width_")
-        standard = self._standardised(A)
-        other = standard if B is None or B is A else self._standardised(B)
-        exponent = squared_distances(standard, other)
-        with np.errstate(over="ignore"):
-            exponent /= -self.squared_width_
-        return np.exp(exponent, out=exponent)
-
-    def _standardised(self, A: Any) -> Any:
-        if len(self.centres_) > 1:
-            A = drawn_in(A, self.centres_[0], self.scales_[0])
-        centre, scale = self.centres_[-1], self.scales_[-1]
-        if (scale == 1.0).all() and not centre.any():
-            return A
-        if issparse(A):  # not centred: distances do not notice
-            return with_values(A, A.data / scale[A.indices])
-        return np.asarray((A - centre) / scale)
 
 
 def gaussian_bank(
@@ -402,89 +290,6 @@ class LatentSemantic(BaseEstimator):
         return np.asarray(projected / length[:, None])
 
 
-def drawn_in(A: Any, centre: Floats, scale: Floats) -> Any:
-    """Centre and scale columns, and draw in what is then far from zero.
-
-    Parameters
-    ----------
-    A : ndarray or sparse matrix of shape (n, d)
-    centre, scale : ndarrays of shape (d,)
-
-    Returns
-    -------
-    near : ndarray or sparse matrix of shape (n, d)
-        Where z was, there is ``z / sqrt(1 + (z / 3)^2)``, never further than 3 from zero. Columns
-        of sparse matrices are shifted so that zeros stay zeros; distances do not notice.
-    """
-    if not issparse(A):
-        return _nearer((A - centre) / scale)
-    z = A.data - centre[A.indices]
-    z /= scale[A.indices]
-    _nearer(z)
-    z -= _nearer(-centre / scale)[A.indices]
-    return with_values(A, z)
-
-
-def _nearer(z: Floats) -> Floats:
-    """Overwrite z with ``z / sqrt(1 + (z / 3)^2)``."""
-    np.clip(z, -1.0 / _SMALL, 1.0 / _SMALL, out=z)
-    length = np.square(z / _FAR)
-    length += 1.0
-    z /= np.sqrt(length, out=length)
-    return z
-
-
-def _quartiles(A: Any, share: Floats) -> tuple[Floats, Floats]:
-    """Return medians, and quartile ranges in the unit in which a normal column has deviation 1.
-
-    Where half of a column is one value its range may be zero; then it is the standard deviation.
-    """
-    middle, scale = np.zeros(A.shape[1]), _standard(A, share)[1]
-    columns = np.arange(A.shape[1])
-    if issparse(A):  # the quartiles of a column that is mostly zero are zero
-        columns = np.flatnonzero(share @ with_values(A, 1.0 * (A.data != 0)) > 0.2)
-    step = max(1, _ENTRIES // A.shape[0])
-    for start in range(0, len(columns), step):
-        part = columns[start : start + step]
-        block = A[:, part].toarray() if issparse(A) else A[:, part]
-        low, middle[part], high = _quantiles(block, share)
-        spread = high - low
-        known = spread > 1e-12 * np.abs(middle[part])
-        scale[part[known]] = spread[known] / _NORMAL_QUARTILES
-    return middle, scale
-
-
-def _quantiles(A: Floats, share: Floats) -> Floats:
-    """Return the lower quartiles, medians and upper quartiles (3, d): values of the columns."""
-    n = len(A)
-    levels = np.array([0.25, 0.5, 0.75]) - 1e-9  # a sum of weights that is level counts as reached
-    if (share == share[0]).all():
-        ranks = np.ceil(levels * n).astype(int) - 1
-        return np.partition(A, ranks, axis=0)[ranks]
-    order = np.argsort(A, axis=0)
-    reached = np.cumsum(share[order], axis=0)
-    at = np.array([np.minimum((reached < level).sum(axis=0), n - 1) for level in levels])
-    return np.take_along_axis(A, np.take_along_axis(order, at, axis=0), axis=0)
-
-
-def _standard(A: Any, share: Floats) -> tuple[Floats, Floats]:
-    """Return means and standard deviations (d,) of columns, 1 where these are rounding."""
-    mean, deviation = _moments(A, share)
-    constant = (deviation <= 1e-12 * np.abs(mean)) | (deviation == 0)
-    return mean, np.where(constant, 1.0, deviation)
-
-
-def _moments(A: Any, share: Floats) -> tuple[Floats, Floats]:
-    """Return means and standard deviations (d,) of columns, with weights (n,) that sum to one."""
-    if issparse(A):
-        mean, variance = mean_variance_axis(A, axis=0, weights=share)
-        return mean, np.sqrt(variance)
-    mean = share @ A
-    centred = A - mean
-    unit = safe_unit(float(np.abs(centred).max(initial=0.0)))
-    return mean, np.sqrt(share @ np.square(centred / unit)) * unit
-
-
 def safe_unit(size: float) -> float:
     """Return what to divide numbers of a size by before they are squared.
 
@@ -498,7 +303,7 @@ def safe_unit(size: float) -> float:
     unit : float
         A power of two, so that nothing is rounded; 1 where squares are far from the limits.
     """
-    if size == 0.0 or _SMALL <= size <= 1.0 / _SMALL:
+    if size == 0.0 or SMALL <= size <= 1.0 / SMALL:
         return 1.0
     return float(2.0 ** np.floor(np.log2(size)))
 
@@ -635,5 +440,5 @@ def _sparse_squared_distances(A: Any, B: Any) -> Floats:
 
 def _parts(result: Floats) -> Iterator[slice]:
     """Cut the rows of a result into parts of a moderate number of entries."""
-    step = max(1, _ENTRIES // max(1, result.shape[1]))
+    step = max(1, ENTRIES // max(1, result.shape[1]))
     return (slice(start, start + step) for start in range(0, len(result), step))

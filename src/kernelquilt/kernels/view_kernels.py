@@ -29,9 +29,9 @@ from kernelquilt.kernels.functions import (
     Gaussian,
     Jaccard,
     LatentSemantic,
-    MedianGaussian,
     mean_distance,
 )
+from kernelquilt.kernels.median_gaussian import MedianGaussian
 
 _OWN_KERNELS = {
     "gaussian": Gaussian,

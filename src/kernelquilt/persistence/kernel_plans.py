@@ -12,7 +12,8 @@ from kernelquilt.data.preparation import ColumnPreparation
 from kernelquilt.data.stack import TrainingRows
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.kernels.factor_input import FactorInput
-from kernelquilt.kernels.functions import Gaussian, Jaccard, LatentSemantic, MedianGaussian
+from kernelquilt.kernels.functions import Gaussian, Jaccard, LatentSemantic
+from kernelquilt.kernels.median_gaussian import MedianGaussian
 from kernelquilt.kernels.preprocessing import CentreKernels, SelectKernels
 from kernelquilt.kernels.view_kernels import ViewKernels
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.kernels.functions import Gaussian, LatentSemantic, MedianGaussian, gaussian_bank
+from kernelquilt.kernels.functions import Gaussian, LatentSemantic, gaussian_bank
+from kernelquilt.kernels.median_gaussian import MedianGaussian
 
 
 class DividedGaussian(Gaussian):
