@@ -74,7 +74,7 @@ def figures_of(method, directory, name, ratio, repetition, mechanism="mcar"):
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = model_of(method, kernels_of(name)).fit(data[train], y[train])
+        model = model_of(method, kernels_of(name, "robust")).fit(data[train], y[train])
         predicted = model.predict(data[test])
     seconds = time.process_time() - start
     right = predicted == y[test]

@@ -57,10 +57,11 @@ def _filled_cells(block, train):
     return block
 
 
-def kernels_of(name):
+def kernels_of(name, standardize=True):
+    """Return the kernel of a set, with columns standardised as asked for where they are at all."""
     if name in TEXT:
         return "cosine"
-    return kq.kernels.MedianGaussian(standardize=name != "flower17_features")
+    return kq.kernels.MedianGaussian(standardize=name != "flower17_features" and standardize)
 
 
 def cell(directory, name, ratio, repetition, mechanism="mcar"):
