@@ -264,9 +264,25 @@ def test_markdown_keeps_its_columns():
     study = make_study(methods=["a|b", "c_d*e"], datasets=["x|y", SCRIPT], notes=["a | b"])
     text = to_markdown(summarise(study, make_rows(study)))
     table = [line for line in text.splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {4}
+    columns = [len(re.findall(r"(?<!\\)\|", line)) for line in table]
+    assert columns == [4] * 6 + [8] * 3  # with averages and wins, then against the best
     assert r"c\_d\*e" in text
     assert "<script>" not in text
+
+
+def test_markdown_tells_differences_over_the_sets_with_intervals():
+    study = make_study()
+    summary = summarise(study, make_rows(study))
+    lines = to_markdown(summary).split(f"Against {summary.reference}, ")[1].splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith("| ")][2:]
+    for method, standing in zip(summary.methods, summary.standings, strict=True):
+        if method == summary.reference:
+            continue
+        own = next(row for row in rows if row[0] == f"| {method}")
+        assert float(own[1]) == pytest.approx(standing.difference, abs=0.05)
+        assert [float(end) for end in own[2].split(" to ")] == pytest.approx(
+            [standing.low, standing.high], abs=0.05
+        )
 
 
 def test_latex_is_escaped():

@@ -11,6 +11,18 @@ from kernelquilt.experiments.reporting.words import figure_of, with_unit
 
 DASH = "-"
 LEVEL_MARK, ALONE_MARK, DIAGNOSTIC_MARK = "†", "‡", "§"
+STANDING_HEAD = (
+    "difference",
+    "95 % interval",
+    "p, t-test",
+    "p, Wilcoxon",
+    "average rank",
+    "win-tie-loss",
+)
+STANDING_WORDS = (
+    "the method with the best average: mean difference over the data sets; p-values of the paired "
+    "tests over the data sets after Holm's correction"
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,7 @@ def p_value_lines(summary: Summary) -> list[TableLine]:
 def standing_lines(summary: Summary) -> list[TableLine]:
     """Return how each method compares with the one with the best average.
 
-    The cells are difference, interval, p-value of the t-test and of Wilcoxon's, rank, win-tie-loss.
+    The cells are those of `STANDING_HEAD`.
     """
     signed = f"+.{decimals_of(summary)}f"
     lines: list[TableLine] = []

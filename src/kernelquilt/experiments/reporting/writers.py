@@ -8,7 +8,7 @@ precision.
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from kernelquilt.experiments.reporting.summary import Entry, Summary
 from kernelquilt.experiments.reporting.table import (
     DASH,
     LEVEL_MARK,
+    STANDING_HEAD,
+    STANDING_WORDS,
     TableLine,
     closing_lines,
     extra_lines,
@@ -25,6 +27,7 @@ from kernelquilt.experiments.reporting.table import (
     plural,
     remarks,
     stand_ins,
+    standing_lines,
     status,
     table_lines,
 )
@@ -68,10 +71,15 @@ _BEST = "*"
 def to_markdown(summary: Summary) -> str:
     """Return a summary as Markdown: title, table, and what a reader must know."""
     blocks = [f"# {_markdown(summary.study.title)}", _markdown(status(summary))]
-    blocks.append(_markdown_table(summary, [*table_lines(summary), *closing_lines(summary)]))
+    lines = [*table_lines(summary), *closing_lines(summary)]
+    blocks.append(_markdown_table(summary.methods, lines))
+    standings = standing_lines(summary)
+    if standings:
+        blocks.append(f"Against {_markdown(summary.reference)}, {STANDING_WORDS}:")
+        blocks.append(_markdown_table(STANDING_HEAD, standings))
     for name in summary.study.extra:
         blocks.append(f"Mean of {_markdown(figure_of(name).words)}:")
-        blocks.append(_markdown_table(summary, extra_lines(summary, name)))
+        blocks.append(_markdown_table(summary.methods, extra_lines(summary, name)))
     blocks.append("\n".join(f"- {_markdown(text)}" for text in _below(summary)))
     return "\n\n".join(blocks) + "\n"
 
@@ -180,8 +188,8 @@ def _markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", _replaced(text, _HTML))
 
 
-def _markdown_table(summary: Summary, lines: Iterable[TableLine]) -> str:
-    rows = [["", *map(_markdown, summary.methods)], ["---", *["---:"] * len(summary.methods)]]
+def _markdown_table(head: Sequence[str], lines: Iterable[TableLine]) -> str:
+    rows = [["", *map(_markdown, head)], ["---", *["---:"] * len(head)]]
     for line in lines:
         row = [_markdown(line.label)]
         for cell in line.cells:
