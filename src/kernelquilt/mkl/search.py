@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
@@ -118,7 +119,8 @@ class MKLSearchCV(BestCandidate, MetaEstimatorMixin, BaseEstimator):
             grid = [_solver_parameters(candidate, model, prefix) for candidate in candidates]
             order = sorted(range(len(grid)), key=lambda k: _sort_key(grid[k]))
             scorer = check_scoring(self.estimator, scoring=self.scoring)
-            X = MultiView(X) if isinstance(X, Mapping) else X  # a dict has no rows
+            # a dict has no rows; some sparse matrices are dicts
+            X = MultiView(X) if isinstance(X, Mapping) and not issparse(X) else X
             check_alignment(X, sample_weight, "sample_weight")
             X, y, sample_weight = indexable(X, y, sample_weight)
             # scikit-learn compares labels with their integers to tell what they are
