@@ -539,6 +539,9 @@ class TestSVT:
         found = kq.completion.solve_svt(K, mask, tau=1e-6)
         X = found.rows @ found.columns.transpose(0, 2, 1)
         np.testing.assert_allclose(X, hide(K, mask, mask, 0.0), atol=1e-3)
+        tiny = kq.completion.solve_svt(K, mask, tau=1e-200)
+        X = tiny.rows @ tiny.columns.transpose(0, 2, 1)
+        np.testing.assert_allclose(X, hide(K, mask, mask, 0.0), atol=1e-3)
 
     def test_kernels_that_are_zero(self):
         stack = kq.completion.SVTFill().fit_transform(

@@ -26,6 +26,16 @@ def wide(z, columns=60):
 
 
 class TestMaps:
+    def test_a_kernel_of_almost_nothing_has_no_features(self):
+        F = np.random.default_rng(0).standard_normal((8, 3))
+        everyone = np.arange(8)
+        made, z = fit_map(1e-310 * (F @ F.T), everyone, everyone, np.ones(8))
+        assert z.shape == (8, 0)
+        assert [each.shape for each in made.back(np.zeros((0, 2)))] == [(0, 2), (2,)]
+        _, z = fit_map(1e-290 * (F @ F.T), everyone, everyone, np.ones(8))
+        assert z.shape == (8, 3)
+        assert np.isfinite(z).all()
+
     @pytest.mark.parametrize("rank", [3, 40])
     def test_products_of_features_are_the_centred_kernel(self, rank):
         rng = np.random.default_rng(0)

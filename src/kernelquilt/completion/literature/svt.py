@@ -55,6 +55,8 @@ from kernelquilt.completion.iterations import CompletionStep, History, Iteration
 from kernelquilt.completion.linalg import solve_by_pattern
 from kernelquilt.completion.literature.nuclear_norm import NuclearDual
 
+NO_THRESHOLD = 1e-8  # of the norm of what is observed: smaller values of tau make no difference
+
 
 class LowRank(NamedTuple):
     """The solution X of (1) in factors, ``X[p] = rows @ columns[p].T``.
@@ -122,6 +124,7 @@ def solve_svt(
     norm = np.sqrt(sum(float((block**2).sum()) for block in known))
     fraction = sum(block.size for block in known) / K.size
     tau = tau or norm / np.sqrt(fraction) or 1.0
+    tau = max(tau, NO_THRESHOLD * norm)
     spectra = [np.linalg.eigh(block / tau) for block in known]
     history = History(on_step)
 

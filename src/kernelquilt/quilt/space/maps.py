@@ -28,6 +28,7 @@ from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
 
 from kernelquilt._typing import Floats, Indices, Numbers
 
+SMALLEST = 1e-300  # below which kernels have few digits left, and their inverses overflow
 NEGLIGIBLE = 1e-12  # remainder of k(x, x), in units of the largest, that counts as rounding
 NEGLIGIBLE_SINGLE = 1e-6  # the same for kernels in single precision
 INDEPENDENT = 1e-4  # share of what makes directions negligible, below which none may be
@@ -174,6 +175,8 @@ def _directions(kernel: Numbers) -> tuple[Indices, Floats, Indices | None, Float
     """Return the same, and the features (m, r) of the landmarks if all are independent."""
     tolerance = NEGLIGIBLE_SINGLE if kernel.dtype == np.float32 else NEGLIGIBLE
     K = _symmetric(kernel)
+    if np.abs(K).max(initial=0.0) < SMALLEST:
+        K = np.zeros_like(K)
     largest = float(K.diagonal().max(initial=0.0))
     order = np.arange(len(K))
     least = tolerance / INDEPENDENT * largest
