@@ -20,8 +20,9 @@ from kernelquilt.quilt.space.pair_maps import Features
 LEAST_SAMPLES = 3  # that a view must have to be of use
 MOST_SAMPLES = 10_000  # that are held at a time, and that choices are made by
 ALL_LANDMARKS = 1000  # samples up to which all are landmarks by default
-MANY_LANDMARKS = 300  # landmarks of a view by default where there are more
-FEW_LANDMARKS = 50  # and the least of them where views are many,
+MANY_LANDMARKS = 250  # landmarks of a view by default where samples are MOST_SAMPLES,
+GROWTH = 1 / 16  # growing with this power of their number
+FEW_LANDMARKS = 50  # the least of them where views are many,
 MOST_FEATURES = 3000  # so that there are no more features than these
 LANDMARK_CONSTRAINTS: dict[str, Any] = {
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -268,7 +269,8 @@ def landmark_count(estimator: Any, data: Samples, n: int) -> int:
     if n <= ALL_LANDMARKS:
         return n
     each = MOST_FEATURES // count_kernels(data, estimator.kernels)
-    return max(FEW_LANDMARKS, min(MANY_LANDMARKS, each))
+    many = round(MANY_LANDMARKS * (n / MOST_SAMPLES) ** GROWTH)
+    return max(FEW_LANDMARKS, min(many, each))
 
 
 def check_feature_memory(
