@@ -39,8 +39,9 @@ from kernelquilt.quilt.space.weighted import kernels_of
 from kernelquilt.quilt.stacking import StackingWeights
 from kernelquilt.quilt.subsets import quilt_scores
 
-POINTS = (3, 7)  # least and most landmarks of all views together, for each landmark of a view
-POINT_SHARE = 7  # between them, one of so many samples
+POINTS = (3, 10)  # least and most landmarks of all views together, for each landmark of a view
+POINT_SHARE = 6  # between them, one of so many samples
+MOST_POINTS = 2400  # but no more of them
 JUDGES = 3000  # samples that are left out in turn, where not all are landmarks
 
 CONSTRAINTS: dict[str, Any] = {
@@ -259,8 +260,8 @@ def _squares(z: Floats) -> Floats:
 
 def n_points(n: int, n_landmarks: int) -> int:
     """Return how many landmarks all views together have."""
-    least, most = POINTS
-    return min(n, max(least * n_landmarks, min(most * n_landmarks, n // POINT_SHARE)))
+    least, most = POINTS[0] * n_landmarks, min(POINTS[1] * n_landmarks, MOST_POINTS)
+    return min(n, max(least, min(most, n // POINT_SHARE)))
 
 
 def store_attributes(

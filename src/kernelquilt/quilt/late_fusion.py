@@ -70,7 +70,7 @@ class LateFusionClassifier(BaseRidgeClassifier):
     n_landmarks : int or "auto", default=700
         Each view is learned in the span of at most so many of the samples that have it; with as
         many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
-        samples, 250 of 10 000 and 333 of a million, fewer where kernels are more than nine.
+        samples, 240 of 10 000 and 333 of a million, fewer where kernels are more than nine.
     landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
         How landmarks are chosen among the training samples: at random, as those nearest to the
         centres of clusters, or one after the other where the kernel is approximated worst.
@@ -181,7 +181,7 @@ class LateFusionRegressor(BaseRidgeRegressor):
     n_landmarks : int or "auto", default=700
         Each view is learned in the span of at most so many of the samples that have it; with as
         many as there are samples, nothing is approximated. ``"auto"`` takes all of up to 1000
-        samples, 250 of 10 000 and 333 of a million, fewer where kernels are more than nine.
+        samples, 240 of 10 000 and 333 of a million, fewer where kernels are more than nine.
     landmarks : {"uniform", "kmeans", "pivoted_cholesky"}, default="uniform"
         How landmarks are chosen among the training samples: at random, as those nearest to the
         centres of clusters, or one after the other where the kernel is approximated worst.

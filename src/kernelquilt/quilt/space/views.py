@@ -20,8 +20,8 @@ from kernelquilt.quilt.space.pair_maps import Features
 LEAST_SAMPLES = 3  # that a view must have to be of use
 MOST_SAMPLES = 10_000  # that are held at a time, and that choices are made by
 ALL_LANDMARKS = 1000  # samples up to which all are landmarks by default
-MANY_LANDMARKS = 250  # landmarks of a view by default where samples are MOST_SAMPLES,
-GROWTH = 1 / 16  # growing with this power of their number
+MANY_LANDMARKS = 240  # landmarks of a view by default where samples are MOST_SAMPLES,
+GROWTH = 1 / 14  # growing with this power of their number
 FEW_LANDMARKS = 50  # the least of them where views are many,
 MOST_FEATURES = 3000  # so that there are no more features than these
 LANDMARK_CONSTRAINTS: dict[str, Any] = {
