@@ -2,7 +2,8 @@
 
 Importing this module imports numba, so it is imported by the functions that need it and never at
 package import. All loops are single-threaded and release the GIL. Reductions go through LLVM's
-``maxnum``/``minnum`` because a comparison in Python syntax does not vectorise.
+``maxnum``/``minnum`` because a comparison in Python syntax does not vectorise, and run over whole
+arrays, slices where blocks are wanted: between computed ends some processors get scalar code.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from numba.extending import intrinsic
 
 FAST = {"nnan", "nsz", "arcp", "contract", "reassoc"}
 BIG = 1e300  # stands for infinity, which FAST would be allowed to ignore
-BLOCK = 128
+BLOCK = 256
 MIN_CURVATURE = 1e-12  # in units of the largest diagonal entry
 INTERPRETED: bool = getattr(config, "DISABLE_JIT", False)
 PIVOT = 1e-10  # entries below are no pivots
@@ -126,40 +127,57 @@ def _fall(b, lower, tube):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _extremes(f, up_off, down_off):  # type: ignore[no-untyped-def]
+    """Return ``max f[up]`` and ``min f[down]``."""
+    f_up = -BIG
+    f_down = BIG
+    for k in range(f.shape[0]):
+        f_up = _max(f_up, f[k] + up_off[k])
+        f_down = _min(f_down, f[k] + down_off[k])
+    return f_up, f_down
+
+
+@compiled
 def _ends(f, up_off, down_off):  # type: ignore[no-untyped-def]
     """Return ``max f[up]`` and ``min f[down]``, and where the block begins that has the first."""
-    n = f.shape[0]
     f_up = -BIG
     f_down = BIG
     best_block = 0
-    for start in range(0, n, BLOCK):
-        block_max = -BIG
-        for k in range(start, min(start + BLOCK, n)):
-            block_max = _max(block_max, f[k] + up_off[k])
-            f_down = _min(f_down, f[k] + down_off[k])
-        if block_max > f_up:
-            f_up = block_max
+    for start in range(0, f.shape[0], BLOCK):
+        part = slice(start, start + BLOCK)
+        block_up, block_down = _extremes(f[part], up_off[part], down_off[part])
+        f_down = min(f_down, block_down)
+        if block_up > f_up:
+            f_up = block_up
             best_block = start
     return f_up, f_down, best_block
 
 
 @compiled
+def _gains(f, f_up, down_off, diag, diag_i, row_i, least, gain):  # type: ignore[no-untyped-def]
+    """Write the second-order decreases into `gain`, and return the largest."""
+    largest = -1.0
+    for k in range(f.shape[0]):
+        violation = _max(0.0, f_up - f[k] - down_off[k])
+        curvature = _max(least, diag_i + diag[k] - 2.0 * row_i[k])
+        gain[k] = violation * violation / curvature
+        largest = _max(largest, gain[k])
+    return largest
+
+
+@compiled
 def _partner(f, f_up, down_off, diag, diag_i, row_i, least, gain):  # type: ignore[no-untyped-def]
     """Return the j that may go down with the largest second-order decrease."""
-    n = f.shape[0]
     best_gain = -1.0
-    best_block = 0
-    for start in range(0, n, BLOCK):
-        block_max = -1.0
-        for k in range(start, min(start + BLOCK, n)):
-            violation = _max(0.0, f_up - f[k] - down_off[k])
-            curvature = _max(least, diag_i + diag[k] - 2.0 * row_i[k])
-            gain[k] = violation * violation / curvature
-            block_max = _max(block_max, gain[k])
-        if block_max > best_gain:
-            best_gain = block_max
-            best_block = start
-    j = best_block
+    j = 0
+    for start in range(0, f.shape[0], BLOCK):
+        part = slice(start, start + BLOCK)
+        largest = _gains(
+            f[part], f_up, down_off[part], diag[part], diag_i, row_i[part], least, gain[part]
+        )
+        if largest > best_gain:
+            best_gain = largest
+            j = start
     while gain[j] < best_gain:
         j += 1
     return j
