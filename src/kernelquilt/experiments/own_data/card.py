@@ -18,8 +18,8 @@ from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
 from kernelquilt.experiments.own_data.explain import check_known_labels, score_tables
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
+from kernelquilt.experiments.own_data.sections import Image, Section, Table, write_page
 from kernelquilt.experiments.reporting.page import load_template
-from kernelquilt.experiments.reporting.sections import Image, Section, Table, write_page
 from kernelquilt.inspection.displays.calibration import CalibrationByPatternDisplay
 from kernelquilt.inspection.displays.importance import ViewImportanceDisplay
 from kernelquilt.inspection.displays.observed_pattern import ObservedPatternDisplay

@@ -16,8 +16,8 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Floats, Indices
 from kernelquilt.data.files.tables import first_line
 from kernelquilt.experiments.own_data.files import DataFileError, UserData
+from kernelquilt.experiments.own_data.sections import Image, Section, Table, write_page
 from kernelquilt.experiments.reporting.page import load_template
-from kernelquilt.experiments.reporting.sections import Image, Section, Table, write_page
 from kernelquilt.inspection.contributions import ViewContributions, view_contributions
 from kernelquilt.inspection.displays.calibration import CalibrationByPatternDisplay
 from kernelquilt.inspection.displays.contributions import ViewContributionsDisplay
