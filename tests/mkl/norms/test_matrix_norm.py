@@ -54,11 +54,15 @@ def global_optimum(factors, y, t, U, r, p):
     penalty = first * cp.pnorm(u, dual[0]) + second * cp.pnorm(v, dual[1])
     problem = cp.Problem(cp.Maximize(t @ a - 0.5 * penalty), constraints)
 
-    def value(log_rho):
+    def value(log_rho, step=1e-9):
         first.value, second.value = np.exp(0.5 * log_rho), np.exp(-0.5 * log_rho)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of values that are close, not exact
-            return unit * problem.solve(solver=cp.CLARABEL)
+            try:
+                return unit * problem.solve(solver=cp.CLARABEL)
+            except cp.SolverError:  # some versions give up on a slice, but not on its neighbour
+                assert step < 1e-5
+                return value(log_rho + step, 10 * step)
 
     grid = np.linspace(0.0, (1 / r - 1 / p) * np.log(len(factors)), 9)
     values = [value(x) for x in grid]
