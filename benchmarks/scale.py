@@ -8,6 +8,7 @@ Sections are
 * ``exact``: the same with all samples as landmarks;
 * ``letter``: 14 000 samples of four views and 26 classes (the data set ``letter.npz``), beside
   histogram gradient boosting and a random forest on NaN;
+* ``boosting``: 5000 samples of five views of 20 columns, 40 % absent, beside boosting on NaN;
 * ``growth``: 10 000 to 1 000 000 samples, or ``--samples`` of them, of five views of 20 columns in
   memory-mapped files, 40 % absent, each in a process of its own; ``--figure`` draws them;
 * ``threads``: 20 000 of them with one thread and with two;
@@ -129,6 +130,19 @@ def letter(options):
         data = side_by_side if flat else X
         _, fit = seconds(lambda model=model, data=data: model.fit(data[train], y[train]))
         report(f"letter, {name}", model, fit, data[test], y[test])
+
+
+def boosting(options):
+    rng = np.random.default_rng(1)
+    views, y = hidden_factors(10_000, N_VIEWS, N_COLUMNS, rng, 2.0)
+    X = kq.MultiView(dict(zip("abcde", without_some(views, rng, 0.4), strict=True)))
+    side_by_side = np.hstack([X[name] for name in X.names])
+    for name, model, data in (
+        ("quilt", kq.QuiltClassifier(random_state=0), X),
+        ("boosting", HistGradientBoostingClassifier(random_state=0), side_by_side),
+    ):
+        _, fit = seconds(lambda model=model, data=data: model.fit(data[:5000], y[:5000]))
+        report(f"5000 samples, {name}", model, fit, data[5000:], y[5000:])
 
 
 def write_views(folder, n):
@@ -277,6 +291,7 @@ SECTIONS = {
     "medium": medium,
     "exact": exact,
     "letter": letter,
+    "boosting": boosting,
     "growth": growth,
     "threads": threads,
     "dask": workers,

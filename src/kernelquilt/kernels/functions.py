@@ -98,8 +98,7 @@ class Gaussian(BaseEstimator):
         self : Gaussian
             The kernel itself.
         """
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale of Gaussian must be positive and finite, got {self.scale!r}")
+        check_scale(self)
         self.width_ = float(np.clip(self.scale * mean, *WIDTHS)) if mean > 0 else 1.0
         self.unit_ = safe_unit(mean)
         return self
@@ -311,6 +310,14 @@ def safe_unit(size: float) -> float:
 def largest(A: Any) -> float:
     """Return the largest size of the entries of an array or sparse matrix, 0 if there are none."""
     return max(float(A.max()), -float(A.min())) if min(A.shape) else 0.0
+
+
+def check_scale(kernel: Any) -> None:
+    """Refuse a kernel whose scale is not a positive number."""
+    if not (np.isfinite(kernel.scale) and kernel.scale > 0):
+        raise ValueError(
+            f"scale of {type(kernel).__name__} must be positive and finite, got {kernel.scale!r}"
+        )
 
 
 def mean_distance(A: Any, sample_weight: Floats | None = None) -> float:

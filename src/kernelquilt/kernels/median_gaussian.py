@@ -17,6 +17,7 @@ from kernelquilt.kernels.functions import (
     ENTRIES,
     SMALL,
     WIDTHS,
+    check_scale,
     largest,
     pair_median,
     safe_unit,
@@ -90,10 +91,7 @@ class MedianGaussian(BaseEstimator):
         self : MedianGaussian
             The kernel itself.
         """
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(
-                f"scale of MedianGaussian must be positive and finite, got {self.scale!r}"
-            )
+        check_scale(self)
         if not (isinstance(self.standardize, bool | np.bool_) or self.standardize == "robust"):
             raise ValueError(
                 "standardize of MedianGaussian is 'robust', True or False, "
