@@ -320,7 +320,7 @@ def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
     estimator.preparation_ = None
     if not isinstance(data, MultiView) or not prepares_itself(estimator):
         return data
-    estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False))
+    estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False, indicators=True))
     estimator.preparation_.n_features_in_ = len(data.names)
     remember_views(estimator.preparation_, data)
     in_memory = not isinstance(data, LazyViews)

@@ -165,6 +165,7 @@ def _preparation(step: Any, name: str) -> Plan:
         "mean": mean,
         "scale": np.ones(len(mean)) if scaler is None or not step.scale else scaler.scale_,
         "scaled": step.scale,
+        "gaps": step.gap_columns_,
         "categories": step.category_columns_,
         "values": [] if encoder is None else [each.tolist() for each in encoder.categories_],
     }

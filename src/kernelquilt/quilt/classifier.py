@@ -52,7 +52,8 @@ class QuiltClassifier(BaseRidgeClassifier):
     views : dict of str to columns, "columns" or None, default=None
         The views of 2-D data, as in `as_views`.
     prepare : {"auto"} or None, default="auto"
-        ``"auto"`` fills single missing cells with the mean of their column and encodes categories
+        ``"auto"`` fills single missing cells with the mean of their column, with a further column
+        that tells where they were if 5 to 95 % of the samples lack them, and encodes categories
         one-hot, by what the training samples show; complete numeric views stay as they are. None
         refuses both.
     n_landmarks : int or "auto", default="auto"

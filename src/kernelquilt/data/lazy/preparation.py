@@ -10,13 +10,15 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from kernelquilt._typing import Bools, Floats, Indices
+from kernelquilt._typing import Bools, Floats, Indices, UnsignedIntegers
 from kernelquilt.data.blocks import cells, is_frame, kind_of, nothing, take, texts_in
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.preparation import (
     ColumnPreparation,
     PreparedViews,
+    gap_codes,
     numbers_of_columns,
+    telling_gaps,
     warn_of_categories,
 )
 from kernelquilt.data.transformer import ViewTransformer
@@ -36,6 +38,10 @@ class ColumnStatistics(NamedTuple):
         Whether there are values of this kind.
     weight, total : ndarrays of shape (d,)
         Sum of the weights of the numbers, and of the numbers times these.
+    everyone : float
+        Sum of the weights of all these samples.
+    gaps : ndarray of uint64 of shape (d,)
+        Which of them lack a number, as `gap_codes`.
     texts : tuple of d frozensets of str or None, or None
         Different values as text, with None for a missing one; None where the type says that there
         are numbers.
@@ -46,6 +52,8 @@ class ColumnStatistics(NamedTuple):
     is_text: Bools
     weight: Floats
     total: Floats
+    everyone: float
+    gaps: UnsignedIntegers
     texts: tuple[frozenset[str | None] | None, ...]
 
 
@@ -55,7 +63,7 @@ def fit_preparation(transformer: ViewTransformer, data: LazyViews, weight: Float
     Parameters
     ----------
     transformer : ViewTransformer
-        Of `ColumnPreparation`, which does not scale.
+        Of `ColumnPreparation`, which does not scale but tells of gaps.
     data : LazyViews of n samples
     weight : ndarray of shape (n,)
         Weights in means; samples without weight do not count.
@@ -181,6 +189,8 @@ def statistics_of(X: Any, weight: Floats) -> ColumnStatistics:
         ),
         weight @ there,
         weight @ np.where(there, values, 0.0),
+        float(weight.sum()),
+        gap_codes(~there),
         tuple(texts),
     )
 
@@ -219,13 +229,15 @@ def _both(a: ColumnStatistics | None, b: ColumnStatistics | None) -> ColumnStati
         is_text,
         a.weight + b.weight,
         a.total + b.total,
+        a.everyone + b.everyone,
+        a.gaps + b.gaps,
         tuple(texts),
     )
 
 
 def _preparation(like: Any, found: ColumnStatistics) -> tuple[ColumnPreparation, int]:
     """Return the preparation of a view by its statistics, and how many columns it makes."""
-    made = ColumnPreparation(scale=False)
+    made = ColumnPreparation(scale=False, indicators=True)
     if issparse(like):
         return made, like.shape[1]
     both = np.flatnonzero(found.is_text & np.array([each is None for each in found.texts]))
@@ -240,7 +252,9 @@ def _preparation(like: Any, found: ColumnStatistics) -> tuple[ColumnPreparation,
     if len(made.number_columns_):
         means = (found.total / np.maximum(found.weight, np.finfo(float).tiny))[made.number_columns_]
         made.scaler_ = StandardScaler(with_std=False).fit(means[None])
-    size = len(made.number_columns_)
+    missing = 1.0 - found.weight[made.number_columns_] / found.everyone
+    made.gap_columns_ = telling_gaps(missing, found.gaps[made.number_columns_])
+    size = len(made.number_columns_) + len(made.gap_columns_)
     if len(made.category_columns_):
         made.encoder_ = _encoder([found.texts[j] or frozenset() for j in made.category_columns_])
         size += sum(map(len, made.encoder_.categories_))

@@ -214,8 +214,10 @@ def _prepared(name: str, block: NDArray[Any], step: dict[str, Any] | None) -> ND
     parts = []
     if len(step["numbers"]):
         numbers = as_numbers(name, block[:, step["numbers"]])
-        numbers = np.where(np.isnan(numbers), step["mean"], numbers)
+        gaps = np.isnan(numbers)
+        numbers = np.where(gaps, step["mean"], numbers)
         parts.append((numbers - step["mean"]) / step["scale"] if step["scaled"] else numbers)
+        parts.append(gaps[:, step["gaps"]].astype(float))
     for j, categories in zip(step["categories"], step["values"], strict=True):
         texts = as_texts(block[:, j])
         parts.append(np.array([[text == each for each in categories] for text in texts], float))
