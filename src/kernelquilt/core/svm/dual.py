@@ -186,6 +186,12 @@ def best_bias(
     return bias, float(np.sum(np.maximum(upper * off, lower * off)))
 
 
+def largest_share(b: Floats, lower: Floats, upper: Floats) -> float:
+    """Return how much of its bound the dual has used up that has used most, at most 1."""
+    bound = np.where(b > 0, upper, -lower)
+    return float(np.max(np.abs(b) / np.where(bound > 0, bound, 1.0), initial=0.0))
+
+
 def balanced(b: Floats, lower: Floats, upper: Floats) -> Floats:
     """Return duals close to b with sum zero, taken from those between their bounds if possible."""
     total = float(b.sum())

@@ -27,6 +27,7 @@ from kernelquilt.core.svm.dual import (
     feasible_start,
     free_duals,
     jittered_cholesky,
+    largest_share,
     signed_bounds,
     tube_cost,
 )
@@ -174,6 +175,7 @@ class WeightedSVM:
         self.scale = scale
         self.diag = diagonals(K)
         self.work = Work()
+        self.reach = 0.0
         self._buffer = np.empty(K.shape[1:]) if len(K) > 1 or K.dtype != np.float64 else None
         self._kernel: CombinedKernel | None = None
 
@@ -196,6 +198,7 @@ class WeightedSVM:
         n_iter = sum(self._solve_one(kernel, row, b[row], f[row], tol) for row in range(len(b)))
         self._kernel = kernel
         self.work += Work(1, n_iter, kernel.n_passes)
+        self.reach = max(self.reach, largest_share(b, self.lower, self.upper))
         return self._point(weights, b, self._updated(products, b - before))
 
     def hessian(self, point: SVMPoint) -> Floats:
