@@ -151,7 +151,7 @@ def _shrunk(V: Floats, penalty: float, basis: Floats | None) -> tuple[Floats, Fl
     values, vectors = _spectrum(V, basis)
     count = int((penalty * values > 1.0).sum())
     size = count + max(LEAST_SPARE, count // 4)
-    enough = size <= len(V) / 3 and (basis is None or count + LEAST_SPARE <= len(values))
+    enough = size <= len(V) / 3 and (basis is None or count + LEAST_SPARE // 2 <= len(values))
     basis = vectors[:, -size:] if enough else None
     kept = slice(len(values) - count, None)
     values, vectors = values[kept], vectors[:, kept]
