@@ -497,6 +497,33 @@ class TestSVT:
         np.testing.assert_allclose(got, expected, atol=2e-3)
         np.testing.assert_allclose(found.history[-1].objective, -best.fun, rtol=1e-6)
 
+    def test_leading_vectors_alone_lead_to_the_same_matrix(self, monkeypatch):
+        from kernelquilt.completion.literature import nuclear_norm
+
+        rng = np.random.default_rng(0)
+        F = rng.normal(size=(90, 3))
+        distances = ((F[:, None] - F) ** 2).sum(axis=2)
+        K = np.array([np.exp(-distances / width) for width in (100.0, 300.0, 1e3, 3e3)])
+        mask = random_mask(90, 4, share=0.3)
+        sizes = []
+        spectrum = nuclear_norm._spectrum
+
+        def counted(V, basis=None):
+            sizes.append(len(V) if basis is None else basis.shape[1])
+            return spectrum(V, basis)
+
+        monkeypatch.setattr(nuclear_norm, "_spectrum", counted)
+        some = kq.completion.solve_svt(K, mask)
+        assert np.mean(np.array(sizes) <= 30) > 0.5
+        monkeypatch.setattr(nuclear_norm, "LEAST_SPARE", 90)
+        sizes.clear()
+        every = kq.completion.solve_svt(K, mask)
+        assert set(sizes) == {90}
+        X, expected = (
+            block_matrix(found.rows @ found.columns.transpose(0, 2, 1)) for found in (some, every)
+        )
+        assert np.linalg.norm(X - expected) <= 1e-3 * np.linalg.norm(expected)
+
     @given(seed=st.integers(0, 10**6), share=st.floats(0.2, 0.9))
     @settings(max_examples=10, deadline=None)
     def test_dual_values_are_bounds_that_meet_the_optimum(self, seed, share):

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -250,3 +251,60 @@ def test_searches_take_a_dict_of_views():
     given = {name: X[name] for name in X.names}
     found = search.fit(given, y).decision_function(given)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        kq.ObservedFractionMKLClassifier(),
+        kq.SimpleMKLClassifier(),
+        kq.LpMKLClassifier(p=1.5),
+        kq.ConvexAbsentMKLClassifier(),
+        kq.ConvexAbsentMKLClassifier(formulation="shared_coef"),
+        kq.mkl.PenalizedAbsentMKLClassifier(),
+        kq.mkl.PenalizedAbsentMKLClassifier(tau0="ones"),
+        kq.mkl.IterativeAbsentMKLClassifier(),
+        kq.mkl.MaxMarginAbsentClassifier(),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:.*(outer iterations|margin was raised)")
+@pytest.mark.parametrize("Cs", [[1e5, 1e4, 0.02], [1e4, 1e5, 0.02]], ids=["down", "up"])
+def test_what_no_bound_changes_is_solved_once(classifier, Cs, samples):
+    X, y = samples
+    models = kq.mkl_path(classifier, X[:60], y[:60], Cs=Cs)
+    first, again, bounded = models
+    assert again.n_solves_ == 0
+    assert first.n_solves_ > 0
+    assert bounded.n_solves_ > 0
+    assert Cs[1] == again.C
+    alone = clone(classifier).set_params(C=Cs[1]).fit(X[:60], y[:60])
+    np.testing.assert_allclose(again.weights_, alone.weights_, atol=1e-6)
+    np.testing.assert_allclose(
+        again.decision_function(X), alone.decision_function(X), rtol=1e-6, atol=1e-6
+    )
+    assert np.abs(bounded.decision_function(X) - again.decision_function(X)).max() > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore:.*(outer iterations|margin was raised)")
+def test_duals_on_the_way_that_meet_a_bound_count(samples):
+    X, y = samples
+    model = kq.mkl.IterativeAbsentMKLClassifier()
+    (free,) = kq.mkl_path(model, X, y, Cs=[1e5])
+    K = kq.ViewKernels().fit_transform(X).gram()
+    found = kq.mkl.solve_iterative_absent_mkl(K, 2.0 * y - 1, X.observed, C=1e5)
+    on_the_way = found.reach * 1e5
+    at_the_end = float(np.abs(found.dual_coef * found.margins).max())
+    assert at_the_end < on_the_way < 1e5
+    between = 0.5 * (at_the_end + on_the_way)
+    models = kq.mkl_path(model, X, y, Cs=[1e5, between])
+    assert models[1].n_solves_ > 0
+    np.testing.assert_array_equal(models[0].weights_, free.weights_)
+
+
+def test_weights_learned_with_their_own_penalty_are_no_reason_not_to_solve(samples):
+    X, y = samples
+    model = kq.SimpleMKLClassifier(C_weights=1e5)
+    models = kq.mkl_path(model, X, y, Cs=[1e5, 0.1])
+    assert all(model.n_solves_ > 0 for model in models)
+    assert np.abs(models[1].dual_coef_).max() <= 0.1

@@ -118,5 +118,6 @@ def solve_by_pattern(A: Floats, observed: Bools, B: Floats, ridge: Floats | floa
     patterns, which = np.unique(observed, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         rows = which.ravel() == number
-        solutions[rows] = np.linalg.solve(A[pattern].sum(axis=0) + ridge, B[rows].T).T
+        total = np.tensordot(pattern.astype(A.dtype), A, 1)
+        solutions[rows] = np.linalg.solve(total + ridge, B[rows].T).T
     return solutions

@@ -52,26 +52,40 @@ _min: Any = min if INTERPRETED else _float_reduction("llvm.minnum")
 
 
 @compiled
-def combine_row(K, active, weights, i, out):  # type: ignore[no-untyped-def]
+def present_rows(K):  # type: ignore[no-untyped-def]
+    """Return which rows of the kernels are not zero, (M, n)."""
+    present = np.empty(K.shape[:2], dtype=np.bool_)
+    for p in range(K.shape[0]):
+        for i in range(K.shape[1]):
+            # that of most rows is told by one entry
+            present[p, i] = K[p, i, i] != 0.0 or K[p, i].any()
+    return present
+
+
+@compiled
+def combine_row(K, active, weights, present, i, out):  # type: ignore[no-untyped-def]
     """Write row i of ``sum_p weights[p] K[p]`` over the active kernels into `out`."""
     n = out.shape[0]
     for k in range(n):
         out[k] = 0.0
     for a in range(active.shape[0]):
         p = active[a]
-        weight = weights[p]
-        for k in range(n):
-            out[k] += weight * K[p, i, k]
+        if present[p, i]:
+            weight = weights[p]
+            for k in range(n):
+                out[k] += weight * K[p, i, k]
 
 
 @compiled
-def combine_rows(K, active, weights, wanted, have, combined):  # type: ignore[no-untyped-def]
+def combine_rows(  # type: ignore[no-untyped-def]
+    K, active, weights, present, wanted, have, combined
+):
     """Combine those `wanted` rows that `combined` does not have yet; return how many were new."""
     new = 0
     for r in range(wanted.shape[0]):
         i = wanted[r]
         if not have[i]:
-            combine_row(K, active, weights, i, combined[i])
+            combine_row(K, active, weights, present, i, combined[i])
             have[i] = True
             new += 1
     return new
@@ -108,6 +122,21 @@ def accumulate_rows(K, rows, steps, products):  # type: ignore[no-untyped-def]
             i0, s0 = rows[r], steps[r]
             for k in range(n):
                 products[p, k] += s0 * K[p, i0, k]
+
+
+@compiled
+def accumulate_present(K, present, rows, steps, products):  # type: ignore[no-untyped-def]
+    """Do the same without the rows that are zero."""
+    own_rows = np.empty_like(rows)
+    own_steps = np.empty_like(steps)
+    for p in range(K.shape[0]):
+        count = 0
+        for r in range(rows.shape[0]):
+            if present[p, rows[r]]:
+                own_rows[count] = rows[r]
+                own_steps[count] = steps[r]
+                count += 1
+        accumulate_rows(K[p : p + 1], own_rows[:count], own_steps[:count], products[p : p + 1])
 
 
 @compiled
@@ -185,7 +214,7 @@ def _partner(f, f_up, down_off, diag, diag_i, row_i, least, gain):  # type: igno
 
 @compiled
 def smo(  # type: ignore[no-untyped-def]
-    combined, have, K, active, weights, diag, lower, upper, tube, b, f, tol, max_iter
+    combined, have, K, active, weights, present, diag, lower, upper, tube, b, f, tol, max_iter
 ):
     """Run SMO on ``min 1/2 b'Kb - s'b + tube'|b|, sum(b) = const, lower <= b <= upper`` in place.
 
@@ -213,13 +242,13 @@ def smo(  # type: ignore[no-untyped-def]
         while f[i] + up_off[i] < f_up:
             i += 1
         if not have[i]:
-            combine_row(K, active, weights, i, combined[i])
+            combine_row(K, active, weights, present, i, combined[i])
             have[i] = True
             built += 1
         row_i = combined[i]
         j = _partner(f, f_up, down_off, diag, diag[i], row_i, least, gain)
         if not have[j]:
-            combine_row(K, active, weights, j, combined[j])
+            combine_row(K, active, weights, present, j, combined[j])
             have[j] = True
             built += 1
         row_j = combined[j]

@@ -153,6 +153,10 @@ class Solution:
         Change that the outer loop had to get down to, None if there is none.
     view_intercepts : ndarray of shape (M,) or None
         Biases of the kernels, where each has a function of its own; `dual_coef` is then (M, n).
+    reach : float
+        Largest share of its bound that a dual has come to in any solve, infinite if not known.
+        Below 1 no bound mattered: with bounds that are the same multiple of these, `reach` or
+        more, every solve and so the solution is the same.
 
     Examples
     --------
@@ -181,6 +185,7 @@ class Solution:
     outer_change: float = 0.0
     outer_tol: float | None = None
     view_intercepts: Floats | None = None
+    reach: float = np.inf
 
     @property
     def n_solves(self) -> int:

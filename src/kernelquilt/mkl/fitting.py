@@ -254,6 +254,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         self._warn_unless_converged(learned + [last for first, last in fits if last is not first])
         return learned
 
+    def _keep_again(self, data: Prepared, solutions: list[Solution]) -> None:
+        """Store solutions of binary problems that were found before."""
+        self._keep(data, [(solution, solution) for solution in solutions])
+
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
         warn_unless_converged(type(self).__name__, solutions, solve_cap(self))
 

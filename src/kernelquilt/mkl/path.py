@@ -3,13 +3,15 @@
 Checking the data, computing the kernels and cleaning them is done once per training set, whatever
 the number of candidates; each candidate then starts from the weights and duals of the one before.
 Every fit still ends with its own certificate, so a path gives the same models as independent fits,
-to the tolerance of that certificate. On factors, where a start saves little, the candidates run in
-step instead, and each pass over the factors serves all of them: the models are those of independent
-fits, bit for bit.
+to the tolerance of that certificate. Where no dual comes to its bound, neither before nor with the
+C of the next candidate, the model is the same and nothing is solved. On factors, where a start
+saves little, the candidates run in step instead, and each pass over the factors serves all of them:
+the models are those of independent fits, bit for bit.
 """
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -18,10 +20,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Solution, Start
+from kernelquilt.core.solution import Solution, Start, Work
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.mkl.fitting import BaseMKLClassifier, run_solvers
 from kernelquilt.mkl.regression.regressor import BaseMKLRegressor
+
+NEAR_BOUND = 1.0 - 1e-9  # share of its bound from which on a dual counts as being there
 
 PathEstimator = BaseMKLClassifier | BaseMKLRegressor
 
@@ -124,10 +128,12 @@ def path_fits(
     for candidate, model in zip(grid, models, strict=True):
         model._validate_params()
         model._take(data)
-        starts = None if last is None else _starts(*last, candidate)
-        with single_threaded_blas():
-            solutions = model._solve_and_store(data, starts)
-        last = candidate, solutions
+        if last is not None and _is_same(model, *last, candidate):
+            model._keep_again(data, [replace(solution, work=Work()) for solution in last[1]])
+        else:
+            starts = None if last is None else _starts(*last, candidate)
+            with single_threaded_blas():
+                last = candidate, model._solve_and_store(data, starts)
         yield model, time.perf_counter() - begun
         begun = time.perf_counter()
 
@@ -160,7 +166,7 @@ def _starts(
     The weights carry over only if nothing but the loss changes, because another exponent means
     another set of weights.
     """
-    changed = {name for name in candidate if not _same(candidate[name], before.get(name))}
+    changed = _changed(before, candidate)
     own_functions = solutions[0].view_intercepts is not None
     if not changed <= ({"c", "lam"} if own_functions else {"C", "C_weights", "epsilon", "p", "r"}):
         return None
@@ -169,6 +175,26 @@ def _starts(
         Start(solution.weights if same_set else None, solution.dual_coef, solution.view_intercepts)
         for solution in solutions
     ]
+
+
+def _is_same(
+    model: PathEstimator,
+    before: Mapping[str, Any],
+    solutions: list[Solution],
+    candidate: Mapping[str, Any],
+) -> bool:
+    """Return whether the problems of a candidate have the solutions of the one before."""
+    reach = max(solution.reach for solution in solutions)
+    certified = all(solution.distance <= solution.tol for solution in solutions)
+    only_C = candidate.keys() == before.keys() and _changed(before, candidate) == {"C"}
+    # with C_weights there is one more SVM, whose bounds are others
+    if reach >= NEAR_BOUND or not (certified and only_C) or getattr(model, "C_weights", None):
+        return False
+    return bool(reach * before["C"] < NEAR_BOUND * candidate["C"])
+
+
+def _changed(before: Mapping[str, Any], candidate: Mapping[str, Any]) -> set[str]:
+    return {name for name in candidate if not _same(candidate[name], before.get(name))}
 
 
 def _same(value: Any, other: Any) -> bool:

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelquilt.core.svm.dual import face_optimum, feasible_start, signed_bounds
-from kernelquilt.core.svm.weighted_svm import solve_svm
+from kernelquilt.core.svm.dual import face_optimum, feasible_start, kkt_interval, signed_bounds
+from kernelquilt.core.svm.weighted_svm import WeightedSVM, solve_svm
 from problems import conic_svm, random_kernels, random_problem
 
 
@@ -188,3 +188,59 @@ def test_the_face_optimum_of_a_singular_kernel_is_no_worse_than_its_start(seed):
     f = rng.normal() + 10.0 ** rng.uniform(-6, 0) * rng.standard_normal(n)
     steps = face_optimum(G @ G.T, f, start, lower, upper) - start
     assert f @ steps - 0.5 * np.square(G.T @ steps).sum() >= 0.0
+
+
+def test_rows_with_a_diagonal_of_zero_are_not_left_out():
+    rng = np.random.default_rng(0)
+    K, _ = random_kernels(rng, 40, 1)
+    y = np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    diagonal = np.diag(np.diag(K[0]))
+    whole = solve_svm(K[0], y, 1.0, 10.0, tol=1e-9, exact=True)
+    parts = np.array([K[0] - diagonal, diagonal])
+    found = solve_svm(parts, y, 1.0, 10.0, weights=np.ones(2), tol=1e-9, exact=True)
+    np.testing.assert_allclose(found.dual_coef, whole.dual_coef, atol=1e-8)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_rows_that_are_zero_change_nothing(share):
+    rng = np.random.default_rng(1)
+    K, _ = random_kernels(rng, 50, 4)
+    observed = rng.random((4, 50)) > share
+    K = K * observed[:, :, None] * observed[:, None]
+    y = np.where(rng.random(50) < 0.5, 1.0, -1.0)
+    weights = np.array([0.4, 0.3, 0.2, 0.1])
+    svm = WeightedSVM(K, y, np.ones(50), np.full(50, 5.0))
+    np.testing.assert_array_equal(svm.present, observed)
+    point = svm.solve(weights[::-1], None, 1e-6)
+    point = svm.solve(weights, point, 1e-6)
+    np.testing.assert_allclose(point.products[0], K @ point.b[0], atol=1e-10)
+    whole = solve_svm(np.tensordot(weights, K, 1), y, 1.0, 5.0, tol=1e-9, exact=True)
+    assert point.dual == pytest.approx(whole.objective, rel=1e-9)
+    assert svm.reach == pytest.approx(np.abs(point.b).max() / 5.0, rel=1e-6) or svm.reach > 0.99
+
+
+def slow_interval(b, f, lower, upper, tube):
+    """The KKT interval by its definition, sample by sample."""
+    ups, downs = [-np.inf], [np.inf]
+    for one, slope, low, high, width in zip(b, f, lower, upper, tube, strict=True):
+        if one < high:
+            ups.append(slope + width if one < 0 else slope - width)
+        if one > low:
+            downs.append(slope - width if one > 0 else slope + width)
+    return max(ups), min(downs)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_interval_and_the_loose_samples_of_a_tube(seed):
+    from kernelquilt.core.svm.dual_compiled import loose_samples
+
+    rng = np.random.default_rng(seed)
+    upper = rng.uniform(0.5, 2.0, size=40)
+    b = np.clip(rng.normal(size=40), -upper, upper) * (rng.random(40) < 0.7)
+    f, tube = rng.normal(size=40), rng.uniform(0, 0.5, size=40)
+    f_up, f_down = kkt_interval(b, f, -upper, upper, tube)
+    assert (f_up, f_down) == pytest.approx(slow_interval(b, f, -upper, upper, tube))
+    loose = loose_samples(b, f, -upper, upper, tube)
+    assert set(np.flatnonzero((b != 0) & (np.abs(b) < upper))) <= set(loose)
+    violating = (b < upper) & (f + np.where(b < 0, tube, -tube) >= f_down)
+    assert set(np.flatnonzero(violating)) <= set(loose)

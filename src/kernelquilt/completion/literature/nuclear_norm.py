@@ -29,11 +29,12 @@ import numpy as np
 
 from kernelquilt._typing import Floats, Indices
 
-RELAXATION = 1.6
+RELAXATION = 1.9
 UPDATES = 10  # between two looks at the residual and at the penalty
 PENALTY = 30.0  # at first, in units of the inverse size of X
 BALANCE = 5.0  # weight of the residual where known against the change elsewhere
 MOST = 3.0  # factor by which the penalty may change at once
+LEAST_SPARE = 8  # vectors beyond those above the threshold that a basis has
 _NEGLIGIBLE = 1e-8
 
 
@@ -87,22 +88,25 @@ class NuclearDual:
         record : callable
             Called with the value of (2) and the residual after every iteration.
         """
+        from kernelquilt.completion.literature.compiled_relaxation import relax
+
         state = np.zeros_like(self.target)
+        sums = self.target.copy()
         penalty = 1.0 + PENALTY * np.sqrt(self.known.mean()) / self._norm
         for _ in range(max_iter):
+            basis = None
             for _ in range(UPDATES):
-                sums = self.target + state
-                X = _shrunk(sums, penalty)
-                change = np.where(self.known, self.target - X, X - state)
-                state += RELAXATION * change
+                X, basis = _shrunk(sums, penalty, basis)
+                primal, dual = relax(self.target, self.known, X, RELAXATION, state, sums)
             duals = np.where(self.known, penalty * state, 0.0)
             value, residual = self._evaluate(duals)
             record(value, residual)
             if residual <= tol:
                 break
-            factor = self._balance(state, change)
+            factor = self._balance(state, np.sqrt(primal), np.sqrt(dual))
             penalty *= factor
             state[self.known] /= factor
+            np.add(self.target, state, out=sums)
         return duals
 
     def factors(self, duals: Floats, threshold: float) -> tuple[Floats, Floats]:
@@ -118,14 +122,11 @@ class NuclearDual:
             column[o] = E @ part
         return vectors * root, columns
 
-    def _balance(self, state: Floats, change: Floats) -> float:
+    def _balance(self, state: Floats, primal: float, dual: float) -> float:
         """Return the factor on the penalty that makes the relative changes of Y and Z alike."""
-        moved, size = (
-            [float(np.linalg.norm(part[where])) for where in (self.known, ~self.known)]
-            for part in (change, state)
-        )
-        primal = moved[0] / np.hypot(self._norm, size[1])
-        dual = moved[1] / size[0]
+        size = [float(np.linalg.norm(state[where])) for where in (self.known, ~self.known)]
+        primal /= np.hypot(self._norm, size[1])
+        dual /= size[0]
         if primal == 0.0 or dual == 0.0:
             return 1.0
         return float(np.clip(np.sqrt(BALANCE * primal / dual), 1.0 / MOST, MOST))
@@ -140,16 +141,37 @@ class NuclearDual:
         return value, float(np.hypot(away, self._left_out)) / self._norm
 
 
-def _shrunk(V: Floats, penalty: float) -> Floats:
-    """Return D_r(V) for the penalty r."""
-    values, vectors = _spectrum(V)
-    above = penalty * values > 1.0
-    values, vectors = values[above], vectors[:, above]
+def _shrunk(V: Floats, penalty: float, basis: Floats | None) -> tuple[Floats, Floats | None]:
+    """Return D_r(V) for the penalty r, and the basis for a V close by.
+
+    Where few singular values are above the threshold the basis (n, m) has their left vectors and
+    some more, otherwise it is None. What it misses are vectors near the threshold, which hardly
+    count, and as V settles it comes to have them.
+    """
+    values, vectors = _spectrum(V, basis)
+    count = int((penalty * values > 1.0).sum())
+    size = count + max(LEAST_SPARE, count // 4)
+    enough = size <= len(V) / 3 and (basis is None or count + LEAST_SPARE // 2 <= len(values))
+    basis = vectors[:, -size:] if enough else None
+    kept = slice(len(values) - count, None)
+    values, vectors = values[kept], vectors[:, kept]
     factor = (penalty - 1.0 / values) / (1.0 + penalty)
-    return np.asarray(((vectors * factor) @ vectors.T) @ V)
+    if count < len(V) / 2:
+        return np.asarray((vectors * factor) @ (vectors.T @ V)), basis
+    return np.asarray(((vectors * factor) @ vectors.T) @ V), basis
 
 
-def _spectrum(V: Floats) -> tuple[Floats, Floats]:
-    """Return the singular values of V (n, q), ascending, and the left vectors."""
-    squares, vectors = np.linalg.eigh(V @ V.T)
+def _spectrum(V: Floats, basis: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return the singular values of V (n, q), ascending, and the left vectors.
+
+    From a basis (n, m) of vectors near the leading ones it takes one step of subspace iteration,
+    and returns m of both.
+    """
+    squared = V @ V.T
+    if basis is None:
+        squares, vectors = np.linalg.eigh(squared)
+    else:
+        span, _ = np.linalg.qr(squared @ basis)
+        squares, turned = np.linalg.eigh(span.T @ (squared @ span))
+        vectors = span @ turned
     return np.sqrt(np.maximum(squares, 0.0)), vectors

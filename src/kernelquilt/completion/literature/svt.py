@@ -224,11 +224,16 @@ class SVTFill(BaseCompleter):
         self._mixing = np.array([np.linalg.solve(A.T @ A + self._ridge, A.T).T for A in P])
         self._mixed = np.array([k @ mix for k, mix in zip(K, self._mixing, strict=True)])
         self._training_coordinates = self._coordinates(K, observed)
-        self._complete_rows(K, observed, None)
+        self._fill(K, observed, self._training_coordinates, None)
         self._iterations.store(self, found.history)
 
     def _complete_rows(self, K: Kernel, observed: Bools, diag: Floats | None) -> Floats | None:
-        coordinates, training = self._coordinates(K, observed), self._training_coordinates
+        return self._fill(K, observed, self._coordinates(K, observed), diag)
+
+    def _fill(
+        self, K: Kernel, observed: Bools, coordinates: Floats, diag: Floats | None
+    ) -> Floats | None:
+        training = self._training_coordinates
         found = None if diag is None else diag.copy()
         for m, (kernel, present, columns, mixing, mixed) in enumerate(
             zip(K, observed.T, self._known_observed().T, self._mixing, self._mixed, strict=True)

@@ -89,6 +89,10 @@ def free_duals(b: Floats, lower: Floats, upper: Floats, tube: Floats | None = No
     return up & down & ((tube == 0.0) | (np.abs(b) > AT_BOUND * (upper - lower)))
 
 
+def _width(b: Floats, tube: Floats | None) -> Floats:
+    return np.zeros(len(b)) if tube is None else tube
+
+
 def face_bounds(
     b: Floats, lower: Floats, upper: Floats, tube: Floats | None
 ) -> tuple[Floats, Floats]:
@@ -103,19 +107,19 @@ def kkt_interval(
     b: Floats, f: Floats, lower: Floats, upper: Floats, tube: Floats | None = None
 ) -> tuple[float, float]:
     """Return ``max f[up]`` and ``min f[down]``; -inf and inf where nothing may move."""
-    up, down = may_move(b, lower, upper)
-    rise, fall = slopes(b, f, lower, upper, tube)
-    return (
-        float(np.max(rise, where=up, initial=-np.inf)),
-        float(np.min(fall, where=down, initial=np.inf)),
-    )
+    from kernelquilt.core.svm.dual_compiled import kkt_ends
+
+    f_up, f_down = kkt_ends(b, f, lower, upper, _width(b, tube))
+    return f_up, f_down
 
 
 def bias(b: Floats, f: Floats, lower: Floats, upper: Floats, tube: Floats | None = None) -> float:
     """Return the mean of ``f`` over the free samples, else the middle of the KKT interval."""
-    free = free_duals(b, lower, upper, tube)
-    if free.any():
-        return float(slopes(b, f, lower, upper, tube)[0][free].mean())
+    from kernelquilt.core.svm.dual_compiled import mean_slope
+
+    slope, n_free = mean_slope(b, f, lower, upper, _width(b, tube))
+    if n_free > 0:
+        return float(slope)
     ends = [end for end in kkt_interval(b, f, lower, upper, tube) if np.isfinite(end)]
     return float(np.mean(ends)) if ends else 0.0
 
@@ -153,10 +157,9 @@ def box_gap(
     A sample is off by ``f - intercept``. What this is above the tube costs ``upper``, what it is
     below costs ``-lower``, whatever the kernel and however exact the duals.
     """
-    width = 0.0 if tube is None else tube
-    above, below = f - intercept - width, intercept - f - width
-    losses = upper * np.maximum(above, 0.0) - lower * np.maximum(below, 0.0)
-    return float(np.sum(losses - np.maximum(b, 0.0) * above - np.maximum(-b, 0.0) * below))
+    from kernelquilt.core.svm.dual_compiled import summed_gap
+
+    return float(summed_gap(b, f, lower, upper, intercept, _width(b, tube)))
 
 
 def best_bias(
@@ -184,6 +187,12 @@ def best_bias(
     bias = 0.5 * float(ordered[first] + ordered[last])
     off = f - bias
     return bias, float(np.sum(np.maximum(upper * off, lower * off)))
+
+
+def largest_share(b: Floats, lower: Floats, upper: Floats) -> float:
+    """Return how much of its bound the dual has used up that has used most, at most 1."""
+    bound = np.where(b > 0, upper, -lower)
+    return float(np.max(np.abs(b) / np.where(bound > 0, bound, 1.0), initial=0.0))
 
 
 def balanced(b: Floats, lower: Floats, upper: Floats) -> Floats:
@@ -423,22 +432,20 @@ class BoxDual:
     def _smo(self, tol: float, max_iter: int) -> None:
         """Run SMO, on a compact copy of the samples that may still move if they are few."""
         from kernelquilt.core.compiled import smo
+        from kernelquilt.core.svm.dual_compiled import loose_samples
 
-        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper, self.tube)
-        up, down = may_move(self.b, self.lower, self.upper)
-        rise, fall = slopes(self.b, self.f, self.lower, self.upper, self.tube)
-        firm = (~up | (rise < f_down)) & (~down | (fall > f_up))
-        firm &= ~free_duals(self.b, self.lower, self.upper, self.tube)
-        loose = np.flatnonzero(~firm)
+        tube = _width(self.b, self.tube)
+        loose = loose_samples(self.b, self.f, self.lower, self.upper, tube)
         kernel, everything = self.kernel, len(loose) > 0.7 * len(self.b)
         some = slice(None) if everything else loose
-        b, tube = self.b[some], np.zeros(len(self.b)) if self.tube is None else self.tube
+        b = self.b[some]
         n_iter, _, built = smo(
             kernel.rows if everything else kernel.block(loose),
             kernel.have if everything else np.ones(len(loose), dtype=np.bool_),
             kernel.K,
             kernel.active,
             kernel.weights,
+            kernel.present,
             kernel.diag[some],
             self.lower[some],
             self.upper[some],

@@ -66,6 +66,7 @@ class FactorSVM:
         self.diag = factors.diag
         self.exact = factors.Z.size <= EXACT_ENTRIES
         self.work = Work()
+        self.reach = np.inf
 
     def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
         """Solve for one weight vector, as `WeightedSVM.solve` does."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelquilt._typing import Floats, Indices, Numbers
+from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.dual import (
     MAX_ITER,
@@ -27,6 +27,7 @@ from kernelquilt.core.svm.dual import (
     feasible_start,
     free_duals,
     jittered_cholesky,
+    largest_share,
     signed_bounds,
     tube_cost,
 )
@@ -74,14 +75,24 @@ class CombinedKernel:
         Non-negative kernel weights.
     diag : ndarray of shape (M, n)
         The diagonals of the kernels.
+    present : ndarray of shape (M, n), bool, optional
+        False for rows that are zero; found out by default.
     buffer : ndarray of shape (n, n), optional
         Where to build the rows; reused from one weight vector to the next.
     """
 
     def __init__(
-        self, K: Numbers, weights: Floats, diag: Floats, buffer: Floats | None = None
+        self,
+        K: Numbers,
+        weights: Floats,
+        diag: Floats,
+        present: Bools | None = None,
+        buffer: Floats | None = None,
     ) -> None:
+        from kernelquilt.core.compiled import present_rows
+
         self.K = K
+        self.present: Bools = present_rows(K) if present is None else present
         self.weights = weights
         self.active = np.flatnonzero(weights)
         self.diag = weights @ diag
@@ -104,13 +115,15 @@ class CombinedKernel:
         from kernelquilt.core.compiled import combine_rows
 
         self.n_built += combine_rows(
-            self.K, self.active, self.weights, wanted, self.have, self.rows
+            self.K, self.active, self.weights, self.present, wanted, self.have, self.rows
         )
         return self.rows
 
     def block(self, indices: Indices) -> Floats:
         """Copy the square block of the given indices."""
-        return self.need(indices)[np.ix_(indices, indices)]
+        from kernelquilt.core.svm.dual_compiled import square_block
+
+        return np.asarray(square_block(self.need(indices), indices))
 
     def subtract_product(self, rows: Indices, steps: Floats, f: Floats) -> None:
         """Take ``K[:, rows] @ steps`` away from `f`."""
@@ -169,11 +182,15 @@ class WeightedSVM:
 
     def _hold(self, K: Numbers, s: Floats, lower: Floats, upper: Floats, scale: float) -> None:
         """Keep kernels, the dual problems of shape (L, n), and the size of what is learned."""
+        from kernelquilt.core.compiled import present_rows
+
         self.K = K
+        self.present = present_rows(K)
         self.s, self.lower, self.upper = s, lower, upper
         self.scale = scale
         self.diag = diagonals(K)
         self.work = Work()
+        self.reach = 0.0
         self._buffer = np.empty(K.shape[1:]) if len(K) > 1 or K.dtype != np.float64 else None
         self._kernel: CombinedKernel | None = None
 
@@ -192,10 +209,11 @@ class WeightedSVM:
         before, products = self._start(start)
         b = before.copy()
         f = self.s - weights @ products
-        kernel = CombinedKernel(self.K, weights, self.diag, self._buffer)
+        kernel = CombinedKernel(self.K, weights, self.diag, self.present, self._buffer)
         n_iter = sum(self._solve_one(kernel, row, b[row], f[row], tol) for row in range(len(b)))
         self._kernel = kernel
         self.work += Work(1, n_iter, kernel.n_passes)
+        self.reach = max(self.reach, largest_share(b, self.lower, self.upper))
         return self._point(weights, b, self._updated(products, b - before))
 
     def hessian(self, point: SVMPoint) -> Floats:
@@ -234,14 +252,16 @@ class WeightedSVM:
 
     def _updated(self, products: Floats, steps: Floats) -> Floats:
         """Return ``products + K steps``: by rows for few changes, else one product per kernel."""
-        from kernelquilt.core.compiled import accumulate_rows
+        from kernelquilt.core.compiled import accumulate_present
 
         products = products.copy()
         rows_read = 0
         changed = [np.flatnonzero(step) for step in steps]
         if sum(map(len, changed)) <= BATCH_FROM * steps.shape[1]:
             for row, indices in enumerate(changed):
-                accumulate_rows(self.K, indices, steps[row, indices], products[row])
+                accumulate_present(
+                    self.K, self.present, indices, steps[row, indices], products[row]
+                )
                 rows_read += len(indices)
         else:
             for p, kernel in enumerate(self.K):

@@ -112,10 +112,13 @@ class SVMAtWeights(Protocol):
         What all solves so far have cost.
     diag : ndarray of shape (M, n)
         Diagonals of the kernels.
+    reach : float
+        Largest share of its bound that a dual has come to in any of them, infinite if not known.
     """
 
     work: Work
     diag: Floats
+    reach: float
 
     def solve(self, weights: Floats, start: SVMPoint | Floats | None, tol: float) -> SVMPoint:
         """Solve for one weight vector (M,), to a tenth of the relative gap `tol`."""
@@ -257,6 +260,7 @@ class Certificate:
             history=tuple(self.history),
             indefinite=clearly_negative(point.q, point.b, self.svm.diag),
             slopes=point.q,
+            reach=self.svm.reach,
         )
 
 

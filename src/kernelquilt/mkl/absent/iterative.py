@@ -45,7 +45,6 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.weighted_svm import quadratic_forms
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     MARGIN_FLOOR,
@@ -120,9 +119,10 @@ def solve_iterative_absent_mkl(
             weights=weights,
             dual_coef=dual_coef,
         )
-        loop.work += inner.work
+        loop.count(inner)
         loop.record(inner)
-        norms = inner.weights * np.sqrt(np.maximum(quadratic_forms(K, inner.dual_coef), 0.0))
+        assert inner.slopes is not None
+        norms = inner.weights * np.sqrt(np.maximum(inner.slopes, 0.0))
         share = np.maximum(observed_share(observed, norms), MARGIN_FLOOR)
         updated = np.where(used, share, 1.0)
         change = np.inf if weights is None else float(np.abs(inner.weights - weights).max())

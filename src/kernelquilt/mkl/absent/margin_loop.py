@@ -80,12 +80,20 @@ class OuterLoop:
     ----------
     work : Work
         What all convex problems have cost.
+    reach : float
+        Largest share of its bound that a dual has come to in any of them.
     """
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.history: list[Step] = []
         self.work = Work()
+        self.reach = 0.0
+
+    def count(self, inner: Solution) -> None:
+        """Take note of what a convex problem has cost, and of how near its duals came to bounds."""
+        self.work += inner.work
+        self.reach = max(self.reach, inner.reach)
 
     def record(self, inner: Solution) -> None:
         """Make a convex problem, whose work is already counted, an iteration of the loop."""
@@ -106,6 +114,7 @@ class OuterLoop:
             margins=margins,
             outer_change=change,
             outer_tol=self.options.tol,
+            reach=self.reach,
         )
 
 

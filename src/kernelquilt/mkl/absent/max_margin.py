@@ -120,8 +120,9 @@ def solve_max_margin_absent(
             tol=tol,
             work=replace(svm.work, n_passes=n_passes),
             indefinite=clearly_negative(q, dual_coef, diag),
+            reach=svm.reach,
         )
-        loop.work += inner.work
+        loop.count(inner)
         loop.record(inner)
         share = np.sqrt(observed_share(observed, np.maximum(q, 0.0)))
         updated = np.where(used, np.maximum(share, MARGIN_FLOOR), 1.0)

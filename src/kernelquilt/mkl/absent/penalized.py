@@ -163,7 +163,7 @@ def solve_penalized_absent_mkl(
             weights=weights,
             dual_coef=dual_coef,
         )
-        loop.work += inner.work
+        loop.count(inner)
         inner = replace(
             inner, objective=kappa * inner.objective, dual_bound=kappa * inner.dual_bound
         )

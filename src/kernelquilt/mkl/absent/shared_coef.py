@@ -28,7 +28,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.solution import Work
-from kernelquilt.core.svm.dual import bias, box_gap, free_duals, signed_bounds
+from kernelquilt.core.svm.dual import bias, box_gap, free_duals, largest_share, signed_bounds
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, response, solve_svm
 from kernelquilt.core.weights.solvers import SVMPoint, diagonals
 
@@ -58,6 +58,7 @@ class SharedCoefSVM:
         self.lower, self.upper = signed_bounds(y, U)
         self.diag = diagonals(K)
         self.work = Work(n_passes=1.0)
+        self.reach = 0.0
         self.A = np.zeros(K.shape[1:])
         for p, kernel in enumerate(K):
             self.A += observed[:, [p]] * kernel
@@ -72,6 +73,7 @@ class SharedCoefSVM:
             self._gram, self.y, 1.0, self.U, tol=INNER_SHARE * tol, exact=True, dual_coef=before
         )
         self.work += Work(1, svm.n_iter)
+        self.reach = max(self.reach, largest_share(svm.dual_coef, self.lower, self.upper))
         return self._point(weights, svm.dual_coef)
 
     def _point(self, weights: Floats, b: Floats) -> SVMPoint:

@@ -317,4 +317,5 @@ class MatrixNormMKLClassifier(BaseMKLClassifier):
             **arrays,
             **options.keywords(),
         )
-        return replace(solution, work=solution.work + work)
+        # not convex: a start that a bound has changed may lead to another solution
+        return replace(solution, work=solution.work + work, reach=np.inf)

@@ -29,6 +29,7 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.solution import Options, Solution, Start, Step, Work
+from kernelquilt.core.svm.dual import largest_share, signed_bounds
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, solve_svm, svm_with_margins
 from kernelquilt.core.weights.solvers import certified_at
@@ -89,6 +90,7 @@ def solve_uniform_mkl(
         work=Work(1, svm.n_iter, svm.n_passes),
         history=(Step(primal, svm.gap, 1),),
         indefinite=allowed & svm.indefinite,
+        reach=largest_share(svm.dual_coef, *signed_bounds(y, U)),
     )
 
 

@@ -197,6 +197,7 @@ def solve_sample_adaptive_mkl(
         history=tuple(history),
         margins=it.margins,
         outer_tol=np.inf,
+        reach=np.inf,
     )
     return AdaptiveSolution(
         **vars(last),

@@ -170,6 +170,10 @@ class BaseMKLRegressor(RegressorMixin, BaseEstimator, ABC):
         forget_others(self)
         return solutions
 
+    def _keep_again(self, data: PreparedTargets, solutions: list[Solution]) -> None:
+        """Store a solution that was found before, the only one of a list."""
+        self._keep(data, solutions)
+
     def _solve(self, data: PreparedTargets, options: Options) -> Solution:
         """Solve the problem; must not change the estimator."""
         return solve_mkl_regression(

@@ -81,6 +81,7 @@ class WeightedRidge:
         self.ridge = lam / weight
         self.diag = diagonals(K)
         self.work = Work()
+        self.reach = np.inf
         self._factor: Any = None
 
     def solve(self, weights: Floats, start: Any = None, tol: float = 0.0) -> SVMPoint:
@@ -133,6 +134,7 @@ class WeightedFeatureRidge:
         self.diag = self._by_kernel(sums.gram.diagonal()[:-1], n_kernels)[:, None]
         self.n_kernels = n_kernels
         self.work = Work()
+        self.reach = np.inf
         self._factor: Any = None
 
     def _by_kernel(self, values: Floats, n_kernels: int) -> Floats:
