@@ -1,6 +1,7 @@
-"""What a fit may take of the machine: memory, checked before it is taken, and one BLAS thread.
+"""What a fit may take of the machine, and what it may leave behind.
 
-With one thread at a time results do not depend on how many cores there are.
+Memory is checked before it is taken, and BLAS has one thread: with one at a time results do not
+depend on how many cores there are. A fit that fails leaves its estimator as it was.
 """
 
 import mmap
@@ -112,6 +113,18 @@ def _mapped_file(array: Any) -> Any:
 
 def _rounded(size: float) -> str:
     return f"{size:.2g}" if size < 10 else f"{size:.0f}"
+
+
+@contextmanager
+def unchanged_on_error(estimator: object) -> Iterator[None]:
+    """Put the attributes of `estimator` back as they were if the block raises."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 _lock = threading.Lock()

@@ -20,9 +20,10 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_array
 
-from kernelquilt._messages import check_names, quoted
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.limits import release_pages
+from kernelquilt.data.containers import check_names
 
 Kind = Literal["number", "category", "date"]
 _NUMERIC = "fiub"

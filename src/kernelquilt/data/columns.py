@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import check_names, quoted, remedy, row_positions
+from kernelquilt._messages import quoted, remedy
 from kernelquilt._typing import Bools, Indices
 from kernelquilt.data.blocks import is_frame, select_columns
+from kernelquilt.data.containers import check_names, row_positions
 
 ViewColumns = Mapping[Any, Any] | str | None
 

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, warn_all_absent
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.blocks import Block, Blocks, array_blocks
 from kernelquilt.core.limits import check_memory
 from kernelquilt.core.passes import Passes
 from kernelquilt.data.blocks import is_frame
+from kernelquilt.data.containers import warn_all_absent
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.lazy.preparation import fit_preparation
 from kernelquilt.data.lazy.sources import slices_of

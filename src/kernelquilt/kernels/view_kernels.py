@@ -15,11 +15,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from kernelquilt._messages import distinct_names, quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.core.limits import check_memory
+from kernelquilt.core.limits import check_memory, unchanged_on_error
 from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import ViewColumns
+from kernelquilt.data.containers import distinct_names, warn_all_absent
 from kernelquilt.data.gram import check_finite
 from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.stack import KernelStack

@@ -20,10 +20,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import print_progress, quoted, unchanged_on_error, warn_user
+from kernelquilt._messages import print_progress, quoted, warn_user
 from kernelquilt._typing import Array, Bools, Floats, Numbers
 from kernelquilt.core.in_step import in_step
-from kernelquilt.core.limits import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
 from kernelquilt.core.solution import (
     TINY,
     Options,

@@ -11,9 +11,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Array, Floats, Indices
-from kernelquilt.core.limits import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
 from kernelquilt.data.labels import check_labels, classes_of, without_negligible
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.kernels.inputs import (

@@ -7,9 +7,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Floats
-from kernelquilt.core.limits import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
 from kernelquilt.data.labels import (
     as_numbers,
     check_targets,

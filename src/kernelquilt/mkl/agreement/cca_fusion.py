@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats
-from kernelquilt.core.limits import check_memory
+from kernelquilt.core.limits import check_memory, unchanged_on_error
 from kernelquilt.data.labels import check_labels, class_scores, classes_of, weights_of_seen
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error, warn_user
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.limits import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
 from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.labels import (
