@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
 import kernelquilt as kq
+from kernelquilt.data import sampling
 from kernelquilt.kernels import inputs
-from kernelquilt.quilt.space import passes
 
 N = 420
 FEW = {"n_landmarks": 40, "random_state": 0}
@@ -34,7 +34,7 @@ def named(model):
 @pytest.fixture(autouse=True)
 def few_held(monkeypatch):
     """Let choices be made by some of the samples, as with many of them."""
-    monkeypatch.setattr(passes, "MOST_SAMPLES", 150)
+    monkeypatch.setattr(sampling, "MOST_SAMPLES", 150)
 
 
 def _samples(n=N, seed=0):

@@ -8,6 +8,7 @@ the two; no library of frames is imported here. A cell is missing if it is None,
 NA or polars' null.
 """
 
+import mmap
 import re
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, ValuesView
@@ -22,7 +23,6 @@ from sklearn.utils.validation import check_array
 
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.core.limits import release_pages
 from kernelquilt.data.containers import check_names
 
 Kind = Literal["number", "category", "date"]
@@ -146,7 +146,7 @@ def kind_of(frame: Any, position: int) -> Kind:
         return "date"
     if values.dtype.kind == "O":
         present = values[~missing(values)]
-        if len(present) and all(map(_is_number, present)):
+        if len(present) and all(map(is_number, present)):
             return "number"
         if 2 * sum(map(_is_date, present)) > len(present):
             return "date"
@@ -183,7 +183,7 @@ def numbers_in(values: Array, label: Any) -> Floats:
         return np.asarray(values, dtype=np.float64)
     gaps = missing(values)
     present = values[~gaps]
-    if len(present) and not (values.dtype.kind == "O" and all(map(_is_number, present))):
+    if len(present) and not (values.dtype.kind == "O" and all(map(is_number, present))):
         raise ValueError(_not_numbers(present, label))
     found = np.full(len(values), np.nan)
     found[~gaps] = present.astype(np.float64)
@@ -200,27 +200,6 @@ def texts_in(values: Array) -> Array:
     return found
 
 
-def sorted_identifiers(identifiers: Iterable[Any]) -> list[Any]:
-    """Return different names of samples in ascending order.
-
-    Names that cannot be compared are sorted by type first: numbers, then the others by the name of
-    their type.
-    """
-    unique = list(dict.fromkeys(identifiers))
-    try:
-        return sorted(unique)
-    except TypeError:
-        return sorted(unique, key=_identifier_key)
-
-
-def _identifier_key(identifier: Any) -> tuple[Any, ...]:
-    if _is_number(identifier):
-        return "", float(identifier)
-    if isinstance(identifier, str):
-        return "str", identifier
-    return type(identifier).__name__, repr(identifier)
-
-
 def _numeric_frame(frame: Any) -> Floats | None:
     if has_index(frame):
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -234,7 +213,8 @@ def _is_numeric(dtype: Any) -> bool:
     return getattr(dtype, "kind", "O") in _NUMERIC
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a cell is a number."""
     # numpy takes durations for integers
     return isinstance(value, Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64)
 
@@ -246,7 +226,7 @@ def _is_date(value: Any) -> bool:
 
 
 def _not_numbers(present: Iterable[Any], label: Any) -> str:
-    first = next(value for value in present if not _is_number(value))
+    first = next(value for value in present if not is_number(value))
     if _is_date(first) or isinstance(first, np.datetime64 | np.timedelta64):
         return (
             f"column {label!r} holds dates or times such as {str(first)!r}; turn it into a number, "
@@ -502,3 +482,29 @@ def _with_columns(block: Any) -> Any:
 
 def _own_names(block: Any) -> tuple[str, ...] | None:
     return column_names(block) if is_frame(block) else None
+
+
+def in_copy_of_file(array: Any) -> Any:
+    """Return an array, or a copy in memory if it maps a file, of which no page stays."""
+    if _mapped_file(array) is None:
+        return array
+    made = np.array(array)
+    release_pages(array)
+    return made
+
+
+def release_pages(array: Any) -> None:
+    """Let go of the pages of a file that an array maps into memory.
+
+    Reading would otherwise leave the whole file there; what is needed again is read again. Files
+    that may be written to, and other arrays, stay as they are.
+    """
+    file = _mapped_file(array)
+    if file is not None and file.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        file._mmap.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped_file(array: Any) -> Any:
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array

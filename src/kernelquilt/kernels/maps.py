@@ -39,15 +39,10 @@ from kernelquilt.core.limits import check_memory, single_threaded_blas, unchange
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.data.training import Samples, check_samples
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import (
-    PART_ENTRIES,
-    Samples,
-    check_samples,
-    count_kernels,
-    fit_input,
-)
+from kernelquilt.kernels.inputs import PART_ENTRIES, count_kernels, fit_input
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel, training_kernels
 
 DEFAULT_LANDMARKS = 100

@@ -5,17 +5,17 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.solution import Options, Solution
+from kernelquilt.core.weights.solution import Options, Solution
+from kernelquilt.data.targets import Targets
 from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.quilt.lp_ridge.weighted_ridge import (
+from kernelquilt.kernels.landmark_features import Features
+from kernelquilt.quilt.space.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
+from kernelquilt.quilt.space.threads import summed
+from kernelquilt.quilt.space.weighted_ridge import (
     WeightedFeatureRidge,
     WeightedRidge,
     solve_weights,
 )
-from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
-from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.pair_maps import Features
-from kernelquilt.quilt.space.threads import summed
 
 DEFAULT_PENALTY = 0.3
 

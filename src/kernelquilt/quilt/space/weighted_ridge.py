@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.solution import Options, Solution, Work
 from kernelquilt.core.weights.sets import NormBall, Simplex
+from kernelquilt.core.weights.solution import Options, Solution, Work
 from kernelquilt.core.weights.solvers import (
     SVMAtWeights,
     SVMPoint,
@@ -30,7 +30,7 @@ from kernelquilt.core.weights.solvers import (
     diagonals,
     newton,
 )
-from kernelquilt.quilt.ridge import Sums
+from kernelquilt.quilt.space.ridge import Sums
 
 
 def solve_weights(
