@@ -21,7 +21,6 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_array
 
-from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.data.containers import check_names
 
@@ -351,21 +350,6 @@ def as_csr(X: Any) -> Any:
     return made
 
 
-def names_of_columns(
-    blocks: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, tuple[str, ...] | None]:
-    """Return the names of the columns of each view: those given, or those of a frame."""
-    named = {str(name): tuple(map(str, columns)) for name, columns in given.items()}
-    for name, columns in named.items():
-        if name not in blocks:
-            raise ValueError(f"columns of {name!r} are named; the views are {quoted(blocks)}")
-        if len(columns) != blocks[name].shape[1]:
-            raise ValueError(
-                f"view {name!r} has {blocks[name].shape[1]} columns, but {len(columns)} are named"
-            )
-    return {name: named.get(name, _own_names(block)) for name, block in blocks.items()}
-
-
 def take(block: Any, rows: Indices) -> Any:
     """Return rows by position; the row -1 is one without any value."""
     if is_frame(block):
@@ -478,10 +462,6 @@ def _with_columns(block: Any) -> Any:
             f"Found array with 0 feature(s) (shape={block.shape}) while a minimum of 1 is required."
         )
     return block
-
-
-def _own_names(block: Any) -> tuple[str, ...] | None:
-    return column_names(block) if is_frame(block) else None
 
 
 def in_copy_of_file(array: Any) -> Any:

@@ -19,13 +19,18 @@ from kernelquilt.data.blocks import (
     check_finite,
     holds_dask,
     is_frame,
-    names_of_columns,
     numbers,
     rows_without_values,
     take,
     without_rows,
 )
-from kernelquilt.data.columns import ViewColumns, blocks_of_columns, has_view_level, resolve_columns
+from kernelquilt.data.columns import (
+    ViewColumns,
+    blocks_of_columns,
+    has_view_level,
+    names_of_columns,
+    resolve_columns,
+)
 from kernelquilt.data.containers import (
     check_mask,
     check_observed_values,

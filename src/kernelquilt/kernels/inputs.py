@@ -177,8 +177,7 @@ class _ViewInput(KernelInput):
     ) -> None:
         super().__init__(estimator)
         self.preparation: ViewTransformer | None = vars(estimator).get("preparation_")
-        # kernels need no source of prepared views
-        self.view_kernels = ViewKernels(kernels)._fit_views(data.select(data.names), weight)
+        self.view_kernels = ViewKernels(kernels)._fit_views(data, weight)
         self.names = self.view_kernels.kernel_names_
         self.observed = self.view_kernels.kernel_observed(data)
         self.held: Indices | None = None  # the training samples that are left, None for all
@@ -235,7 +234,7 @@ class _ViewInput(KernelInput):
         return self.view_kernels.kernel_diag(rows, m)
 
     def narrowed(self, rows: MultiView, m: int) -> MultiView:
-        return rows.select([self.view_kernels.view_of(m)])
+        return rows.select(self.views_of(np.array([m])))
 
     def views_of(self, kernels: Indices) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.view_kernels.view_of(int(m)) for m in kernels))

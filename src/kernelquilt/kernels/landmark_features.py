@@ -46,6 +46,8 @@ class ViewFeatures:
         The training samples, or what is left of them: the landmarks.
     kernels : ndarray of int of shape (M,)
         Which of its kernels.
+    names : tuple of M str
+        Their names.
     maps : list of M FeatureMap
     diagonals : ndarray of shape (M,)
         k(x, x) if it is the same for all training samples, else nan.
@@ -53,13 +55,9 @@ class ViewFeatures:
 
     input: KernelInput
     kernels: Indices
+    names: tuple[str, ...]
     maps: list[FeatureMap]
     diagonals: Floats
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the kernels."""
-        return tuple(self.input.names[m] for m in self.kernels)
 
     @property
     def n_features(self) -> int:
@@ -211,6 +209,7 @@ def fit_features(
     held.describe(estimator)
     observed = held.observed[sample.columns]
     used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0), least)
+    kernels = np.flatnonzero(used)
     # the same for all kernels, whatever their order, and drawn only where it is needed
     state = 0
     if observed.sum(axis=0).max() > n_landmarks:
@@ -226,11 +225,13 @@ def fit_features(
             estimator.landmarks,
             state,
         )
-        for m in np.flatnonzero(used).tolist()
+        for m in kernels.tolist()
     )
     maps, Z, lengths, diagonals = (list(each) for each in zip(*done, strict=True))
-    views = ViewFeatures(held, np.flatnonzero(used), maps, np.array(diagonals))
-    return FittedFeatures(views.forget_others(), Z, observed[:, used], np.array(lengths))
+    names = tuple(held.names[m] for m in kernels)
+    views = ViewFeatures(held, kernels, names, maps, np.array(diagonals))
+    observed = np.ascontiguousarray(observed[:, kernels])
+    return FittedFeatures(views.forget_others(), Z, observed, np.array(lengths))
 
 
 def _fit_view(

@@ -160,8 +160,10 @@ def fit_to_samples(
         pattern=estimator.pattern,
         n_jobs=estimator.n_jobs,
     )
-    estimator.n_passes_ = sample.passes.count
     quilt.made_of_landmarks = not exact and whole and quilt.completion.transfer.by_samples
+    shares = quilt.completion.shares_explained
+    estimator.view_transfer_ = _of_all_kernels(shares, views.kernels, len(views.input.names))
+    estimator.n_passes_ = sample.passes.count
     copies = copies_of(judges) if quilt.made_of_landmarks else None
     return FittedQuilt(views, quilt, judges.rows, copies), drawn
 
@@ -175,6 +177,15 @@ def _check_completion(estimator: Any, targets: Targets) -> None:
             f"there are {n}; leave completion=None, which takes any number, or fit to at most "
             f"{MOST_SAMPLES} of them"
         )
+
+
+def _of_all_kernels(shares: Floats | None, used: Indices, M: int) -> Floats:
+    """Return shares explained (M, M), nan where they are not known, from those of used kernels."""
+    found = np.full((M, M), np.nan)
+    if shares is not None:
+        found[np.ix_(used, used)] = shares
+    np.fill_diagonal(found, 1.0)
+    return found
 
 
 def store_attributes(
@@ -195,8 +206,3 @@ def store_attributes(
     estimator.kernel_weights_[used] = quilt.weighted.kernel_weights
     estimator.reliability_[used] = late.weights[: len(used)]
     estimator.pattern_reliability_ = float(late.weights[-1]) if estimator.pattern else 0.0
-    estimator.view_transfer_ = np.full((M, M), np.nan)
-    transfer = quilt.completion.shares_explained
-    if transfer is not None:
-        estimator.view_transfer_[np.ix_(used, used)] = transfer
-    np.fill_diagonal(estimator.view_transfer_, 1.0)

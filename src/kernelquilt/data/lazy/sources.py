@@ -16,7 +16,8 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Indices
 from kernelquilt.core.blocks import default_lengths, sliced_chunks
 from kernelquilt.core.chunks import Chunks, LocalChunks
-from kernelquilt.data.blocks import as_csr, cells, in_copy_of_file, is_frame, names_of_columns
+from kernelquilt.data.blocks import as_csr, cells, in_copy_of_file, is_frame
+from kernelquilt.data.columns import names_of_columns
 from kernelquilt.data.containers import check_mask, check_names
 from kernelquilt.data.lazy.assembly import Assembly, assembled
 from kernelquilt.data.lazy.views import LazyViews

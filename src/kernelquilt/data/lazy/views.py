@@ -17,9 +17,9 @@ from kernelquilt.data.blocks import (
     is_dask,
     is_frame,
     names_by_position,
-    names_of_columns,
     take,
 )
+from kernelquilt.data.columns import names_of_columns
 from kernelquilt.data.containers import (
     check_mask,
     check_names,

@@ -42,6 +42,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
+from kernelquilt.core.weights.sets import solve_in_norm
 from kernelquilt.core.weights.solution import Options, Solution, Step
 from kernelquilt.data.sampling import Sample
 from kernelquilt.data.targets import Targets
@@ -57,7 +58,7 @@ from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, loo_accuracy
 from kernelquilt.quilt.space.weighted import (
     DEFAULT_PENALTY,
 )
-from kernelquilt.quilt.space.weighted_ridge import WeightedRidge, solve_weights
+from kernelquilt.quilt.space.weighted_ridge import WeightedRidge
 from kernelquilt.quilt.stacking import solve_softmax_stacking
 
 
@@ -125,7 +126,7 @@ def solve_lp_mkl_ridge(
     part = K if len(used) == n else np.array([kernel[np.ix_(used, used)] for kernel in K])
     ridge = WeightedRidge(part, np.ascontiguousarray(Y[used].T), lam, weight[used])
     options = Options(tol, max_iter, on_step=on_step)
-    solution = solve_weights(ridge, p, allowed, options, newton_below=_below(method))
+    solution = solve_in_norm(ridge, p, allowed, options, newton_below=_below(method))
     dual_coef = np.zeros((Y.shape[1], n))
     dual_coef[:, used] = solution.dual_coef
     return replace(solution, dual_coef=dual_coef, intercept=np.atleast_1d(solution.intercept))

@@ -23,8 +23,8 @@ from kernelquilt.quilt.space.ridge import (
 )
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
-EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
-FEW_EXPONENTS = (np.inf, 4.0 / 3.0)  # where samples are many, and each costs more than it brings
+EXPONENTS = (1.0, 4.0 / 3.0, 2.0, 4.0, np.inf)
+FEW_EXPONENTS = (4.0 / 3.0, np.inf)  # where samples are many, and each costs more than it brings
 RATES = (0.3, 1.0)
 STRIP = 256  # columns of a triangular matrix that are multiplied at a time
 FEW_POINTS = 500  # landmarks by which a rate is chosen, where not all samples are landmarks

@@ -278,7 +278,7 @@ def fit_quilt(
         sums = sum_over_all(data.completion, joint, by_pattern)
     sizes = [z.shape[1] for z in data.filled]
     weighted = WeightedSums(flat, sizes, targets, data.kernels, sums[M], n_jobs)
-    exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
+    exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[-1:]
     having = [np.flatnonzero(present) for present in observed.T]
     # a transfer leaves the kernels of samples that have them as they are
     kernels = data.kernels if isinstance(data.completion, TransferCompletion) else None
@@ -305,7 +305,8 @@ def fit_quilt(
     late_loo = np.zeros((M + pattern, *targets.Y.shape))
     for out, rows, (_, loo) in zip(late_loo, having, done, strict=False):
         out[rows] = loo
-    A, loo = min(done[M : M + len(exponents)], key=lambda each: each[0].ridge.error)
+    # equal weights, whose gap is zero, where learned ones are no better
+    A, loo = min(done[M : M + len(exponents)], key=lambda each: (each[0].ridge.error, each[0].gap))
     early_loo = [loo]
     found = done[M + len(exponents) : M + len(exponents) + len(joint)]
     B = None
