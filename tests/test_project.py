@@ -2,7 +2,7 @@
 
 import ast
 import doctest
-import importlib
+import importlib.util
 import inspect
 import os
 import pkgutil
@@ -13,6 +13,7 @@ import tokenize
 import tomllib
 from collections import defaultdict
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,32 @@ def misplaced(module):
 
 def test_layers_point_down():
     assert not [each for module in MODULES for each in misplaced(module)]
+
+
+def test_numerics_on_features_import_nothing_of_the_estimators():
+    own = "kernelquilt.quilt.space"
+    for module in MODULES:
+        if module.startswith(f"{own}."):
+            used = [each for each in imported_modules(path_of(module)) if ".quilt" in each]
+            assert not [each for each in used if not each.startswith(own)], module
+
+
+def walks():
+    """Return the figures of `benchmarks/hops.py`, by estimator."""
+    path = ROOT / "benchmarks" / "hops.py"
+    spec = importlib.util.spec_from_file_location("hops", path)
+    hops = sys.modules["hops"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hops)
+    X, y = kq.datasets.make_multiview(60, 3, random_state=0)
+    X = kq.datasets.make_absent(X, 0.4, random_state=0)
+    models = [estimator().fit(X, y) for estimator in hops.ESTIMATORS]
+    return {type(each): hops.follow(partial(each.fit, X, y)).figures() for each in models}
+
+
+def test_a_fit_is_not_thrown_between_folders():
+    found = walks()
+    assert found[kq.QuiltClassifier]["folder, at first sight"] <= 20
+    assert found[kq.ConvexAbsentMKLClassifier]["files"] <= 16
 
 
 def test_the_tree_can_be_seen_at_a_glance():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernelquilt import quilt as quilt
     from kernelquilt.completion import TransferFill as TransferFill
     from kernelquilt.completion import WishartCompletion as WishartCompletion
-    from kernelquilt.core.solution import Solution as Solution
+    from kernelquilt.core.weights.solution import Solution as Solution
     from kernelquilt.data import KernelStack as KernelStack
     from kernelquilt.data import LowRankStack as LowRankStack
     from kernelquilt.data import MultiView as MultiView
@@ -54,7 +54,7 @@ __version__ = "0.2.0.dev0"
 # and editors read the imports above, and a test compares the two
 _NAMES = {
     "completion": "TransferFill WishartCompletion",
-    "core.solution": "Solution",
+    "core.weights.solution": "Solution",
     "data": "KernelStack LowRankStack MultiView ViewTransformer as_views read_views",
     "experiments.own_data.card": "card",
     "kernels": "CentreKernels EmpiricalKernelMap Gaussian ScaleKernels ViewKernels gaussian_bank",

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import check_mask
 from kernelquilt._typing import Bools, Floats
+from kernelquilt.data.containers import check_mask
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.centring import Centring
 

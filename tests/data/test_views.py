@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
 import kernelquilt as kq
-from kernelquilt._messages import unchanged_on_error
+from kernelquilt.core.limits import unchanged_on_error
 from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.data.validation import as_views, validate_views

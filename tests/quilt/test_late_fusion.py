@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
+from kernelquilt.data.targets import Targets, class_targets
 from kernelquilt.kernels.centring import Centring
-from kernelquilt.quilt.ridge import fit_ridge
-from kernelquilt.quilt.ridge_classifier import Targets, class_targets
-from kernelquilt.quilt.space.maps import fit_map
+from kernelquilt.kernels.landmark_maps import fit_map
+from kernelquilt.quilt.space.ridge import fit_ridge
 from kernelquilt.quilt.view_ridge import fit_view_ridge
 
 

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
 import kernelquilt as kq
-from kernelquilt.kernels import inputs
-from kernelquilt.quilt.space import passes
+from kernelquilt.data import sampling, training
 
 N = 420
 FEW = {"n_landmarks": 40, "random_state": 0}
@@ -34,7 +33,7 @@ def named(model):
 @pytest.fixture(autouse=True)
 def few_held(monkeypatch):
     """Let choices be made by some of the samples, as with many of them."""
-    monkeypatch.setattr(passes, "MOST_SAMPLES", 150)
+    monkeypatch.setattr(sampling, "MOST_SAMPLES", 150)
 
 
 def _samples(n=N, seed=0):
@@ -182,7 +181,7 @@ def test_columns_are_prepared_in_slices_as_all_at_once(monkeypatch, form):
     views["view_2"] = form(np.nan_to_num(views["view_2"]))
     X = kq.MultiView(views, X.observed)
     models = [kq.QuiltClassifier(**FEW).fit(X, y)]
-    monkeypatch.setattr(inputs, "IN_SLICES", 100)
+    monkeypatch.setattr(training, "IN_SLICES", 100)
     models.append(kq.QuiltClassifier(**FEW).fit(X, y))
     assert models[0].n_passes_ == models[1].n_passes_
     found = [each.predict_proba(X) for each in models]

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import kernelquilt as kq
-from kernelquilt.quilt.space import passes
+from kernelquilt.data import sampling
 
 ESTIMATORS = [
     pytest.param(kq.QuiltClassifier, {"experts": None, "pattern": True}, id="QuiltClassifier"),
@@ -23,7 +23,7 @@ N = 400
 
 @pytest.fixture
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr("kernelquilt.quilt.space.passes.MOST_SAMPLES", 150)
+    monkeypatch.setattr("kernelquilt.data.sampling.MOST_SAMPLES", 150)
     monkeypatch.setattr("kernelquilt.core.blocks.BLOCK_ROWS", 64)
 
 
@@ -47,14 +47,14 @@ def test_sums_over_blocks_are_the_same_fit(estimator, options, samples, monkeypa
     weight = np.random.default_rng(0).integers(0, 3, N)
     whole = estimator(n_landmarks=25, random_state=0, **options)
     expected = outputs(whole.fit(X[:N], y[:N], sample_weight=weight), X[N:])
-    take = passes.take_sample
+    take = sampling.take_sample
 
-    def in_blocks(model, data, targets, rng):
-        taken = take(model, data, targets, rng)
-        everyone = passes._in_blocks(data, targets, model.n_jobs, taken.passes)
+    def in_blocks(model, data, targets, passes):
+        taken = take(model, data, targets, passes)
+        everyone = sampling._in_blocks(data, targets, model.n_jobs, taken.passes)
         return taken._replace(everyone=everyone)
 
-    for module in ("fitting", "view_ridge", "lp_ridge.fitting"):
+    for module in ("ridge_classifier", "ridge_regressor"):
         monkeypatch.setattr(f"kernelquilt.quilt.{module}.take_sample", in_blocks)
     for rows in (2048, 64, 7):
         monkeypatch.setattr("kernelquilt.core.blocks.BLOCK_ROWS", rows)
@@ -82,7 +82,7 @@ def test_passes_are_counted_and_shown(estimator, options, samples, monkeypatch, 
     held = fitted(estimator, options, X[:N], y[:N], verbose=1)
     assert held.n_passes_ == 0
     assert "pass 1" not in capsys.readouterr().out
-    monkeypatch.setattr("kernelquilt.quilt.space.passes.MOST_SAMPLES", 150)
+    monkeypatch.setattr("kernelquilt.data.sampling.MOST_SAMPLES", 150)
     model = fitted(estimator, options, X[:N], y[:N])
     assert capsys.readouterr().out == ""
     assert fitted(estimator, options, X[:N], y[:N], verbose=1).n_passes_ == model.n_passes_ > 0

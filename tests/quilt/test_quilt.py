@@ -19,10 +19,10 @@ from sklearn.preprocessing import StandardScaler
 import kernelquilt as kq
 from discovery import estimators
 from inputs import INPUTS, VIEWS, as_input
+from kernelquilt.data.targets import class_targets
 from kernelquilt.kernels.functions import pair_median
-from kernelquilt.quilt.ridge import PENALTIES, fit_ridge
-from kernelquilt.quilt.ridge_classifier import class_targets
 from kernelquilt.quilt.space.experts import EXPONENTS
+from kernelquilt.quilt.space.ridge import PENALTIES, fit_ridge
 
 # the kernels alone; what a forest beside them changes is in test_members.py
 QUILT = partial(kq.QuiltClassifier, experts=None)

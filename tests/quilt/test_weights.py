@@ -9,7 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import kernelquilt as kq
-from kernelquilt.quilt.ridge_classifier import count_copies
+from kernelquilt.data.targets import count_copies
 
 CLASSIFIERS = [kq.QuiltClassifier, kq.LateFusionClassifier, kq.quilt.LpMKLRidgeClassifier]
 every_estimator = pytest.mark.parametrize("estimator", [*CLASSIFIERS, kq.QuiltRegressor])

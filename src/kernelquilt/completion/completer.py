@@ -15,10 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from kernelquilt._messages import quoted, warn_all_absent, warn_user
+from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Kernel
 from kernelquilt.completion.linalg import block
 from kernelquilt.core.limits import check_memory
+from kernelquilt.data.containers import warn_all_absent
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.kernels.stack_transformer import StackTransformer
 

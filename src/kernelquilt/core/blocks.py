@@ -16,7 +16,6 @@ import scipy.sparse
 
 from kernelquilt._typing import Array, Bools, Indices
 from kernelquilt.core.chunks import Chunks, Function, LocalChunks, combined
-from kernelquilt.core.limits import in_copy_of_file
 from kernelquilt.core.passes import Passes
 
 BLOCK_ROWS = 2048
@@ -128,7 +127,7 @@ def array_blocks(
     Parameters
     ----------
     views : sequence of V matrices of shape (n, d_p)
-        Arrays of numbers, also memory-mapped ones, or sparse matrices in CSR format.
+        Arrays of numbers, or sparse matrices in CSR format.
     observed : ndarray of bool of shape (n, V)
     lengths : sequence of int or None, default=None
         Number of rows of each chunk; by default at most `BLOCK_ROWS`, all about the same.
@@ -207,7 +206,7 @@ def _read(whole: Block, rows: slice) -> Block:
 def _floats(view: Any) -> Any:
     if scipy.sparse.issparse(view):
         return view
-    return np.asarray(in_copy_of_file(view), dtype=np.float64)
+    return np.asarray(view, dtype=np.float64)
 
 
 def _sum_over(chunk: Block, function: Function, *shared: Any) -> tuple[Any, ...]:

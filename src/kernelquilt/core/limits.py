@@ -1,9 +1,9 @@
-"""What a fit may take of the machine: memory, checked before it is taken, and one BLAS thread.
+"""What a fit may take of the machine, and what it may leave behind.
 
-With one thread at a time results do not depend on how many cores there are.
+Memory is checked before it is taken, and BLAS has one thread: with one at a time results do not
+depend on how many cores there are. A fit that fails leaves its estimator as it was.
 """
 
-import mmap
 import os
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
 VARIABLE = "KERNELQUILT_MAX_MEMORY"
@@ -84,34 +83,20 @@ def check_memory(
         )
 
 
-def in_copy_of_file(array: Any) -> Any:
-    """Return an array, or a copy in memory if it maps a file, of which no page stays."""
-    if _mapped_file(array) is None:
-        return array
-    made = np.array(array)
-    release_pages(array)
-    return made
-
-
-def release_pages(array: Any) -> None:
-    """Let go of the pages of a file that an array maps into memory.
-
-    Reading would otherwise leave the whole file there; what is needed again is read again. Files
-    that may be written to, and other arrays, stay as they are.
-    """
-    file = _mapped_file(array)
-    if file is not None and file.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
-        file._mmap.madvise(mmap.MADV_DONTNEED)
-
-
-def _mapped_file(array: Any) -> Any:
-    while array is not None and not isinstance(array, np.memmap):
-        array = getattr(array, "base", None)
-    return array
-
-
 def _rounded(size: float) -> str:
     return f"{size:.2g}" if size < 10 else f"{size:.0f}"
+
+
+@contextmanager
+def unchanged_on_error(estimator: object) -> Iterator[None]:
+    """Put the attributes of `estimator` back as they were if the block raises."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 _lock = threading.Lock()

@@ -8,6 +8,7 @@ the two; no library of frames is imported here. A cell is missing if it is None,
 NA or polars' null.
 """
 
+import mmap
 import re
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, ValuesView
@@ -20,9 +21,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_array
 
-from kernelquilt._messages import check_names, quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.core.limits import release_pages
+from kernelquilt.data.containers import check_names
 
 Kind = Literal["number", "category", "date"]
 _NUMERIC = "fiub"
@@ -145,7 +145,7 @@ def kind_of(frame: Any, position: int) -> Kind:
         return "date"
     if values.dtype.kind == "O":
         present = values[~missing(values)]
-        if len(present) and all(map(_is_number, present)):
+        if len(present) and all(map(is_number, present)):
             return "number"
         if 2 * sum(map(_is_date, present)) > len(present):
             return "date"
@@ -182,7 +182,7 @@ def numbers_in(values: Array, label: Any) -> Floats:
         return np.asarray(values, dtype=np.float64)
     gaps = missing(values)
     present = values[~gaps]
-    if len(present) and not (values.dtype.kind == "O" and all(map(_is_number, present))):
+    if len(present) and not (values.dtype.kind == "O" and all(map(is_number, present))):
         raise ValueError(_not_numbers(present, label))
     found = np.full(len(values), np.nan)
     found[~gaps] = present.astype(np.float64)
@@ -199,27 +199,6 @@ def texts_in(values: Array) -> Array:
     return found
 
 
-def sorted_identifiers(identifiers: Iterable[Any]) -> list[Any]:
-    """Return different names of samples in ascending order.
-
-    Names that cannot be compared are sorted by type first: numbers, then the others by the name of
-    their type.
-    """
-    unique = list(dict.fromkeys(identifiers))
-    try:
-        return sorted(unique)
-    except TypeError:
-        return sorted(unique, key=_identifier_key)
-
-
-def _identifier_key(identifier: Any) -> tuple[Any, ...]:
-    if _is_number(identifier):
-        return "", float(identifier)
-    if isinstance(identifier, str):
-        return "str", identifier
-    return type(identifier).__name__, repr(identifier)
-
-
 def _numeric_frame(frame: Any) -> Floats | None:
     if has_index(frame):
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -233,7 +212,8 @@ def _is_numeric(dtype: Any) -> bool:
     return getattr(dtype, "kind", "O") in _NUMERIC
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a cell is a number."""
     # numpy takes durations for integers
     return isinstance(value, Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64)
 
@@ -245,7 +225,7 @@ def _is_date(value: Any) -> bool:
 
 
 def _not_numbers(present: Iterable[Any], label: Any) -> str:
-    first = next(value for value in present if not _is_number(value))
+    first = next(value for value in present if not is_number(value))
     if _is_date(first) or isinstance(first, np.datetime64 | np.timedelta64):
         return (
             f"column {label!r} holds dates or times such as {str(first)!r}; turn it into a number, "
@@ -370,21 +350,6 @@ def as_csr(X: Any) -> Any:
     return made
 
 
-def names_of_columns(
-    blocks: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, tuple[str, ...] | None]:
-    """Return the names of the columns of each view: those given, or those of a frame."""
-    named = {str(name): tuple(map(str, columns)) for name, columns in given.items()}
-    for name, columns in named.items():
-        if name not in blocks:
-            raise ValueError(f"columns of {name!r} are named; the views are {quoted(blocks)}")
-        if len(columns) != blocks[name].shape[1]:
-            raise ValueError(
-                f"view {name!r} has {blocks[name].shape[1]} columns, but {len(columns)} are named"
-            )
-    return {name: named.get(name, _own_names(block)) for name, block in blocks.items()}
-
-
 def take(block: Any, rows: Indices) -> Any:
     """Return rows by position; the row -1 is one without any value."""
     if is_frame(block):
@@ -499,5 +464,27 @@ def _with_columns(block: Any) -> Any:
     return block
 
 
-def _own_names(block: Any) -> tuple[str, ...] | None:
-    return column_names(block) if is_frame(block) else None
+def in_copy_of_file(array: Any) -> Any:
+    """Return an array, or a copy in memory if it maps a file, of which no page stays."""
+    if _mapped_file(array) is None:
+        return array
+    made = np.array(array)
+    release_pages(array)
+    return made
+
+
+def release_pages(array: Any) -> None:
+    """Let go of the pages of a file that an array maps into memory.
+
+    Reading would otherwise leave the whole file there; what is needed again is read again. Files
+    that may be written to, and other arrays, stay as they are.
+    """
+    file = _mapped_file(array)
+    if file is not None and file.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        file._mmap.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped_file(array: Any) -> Any:
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array

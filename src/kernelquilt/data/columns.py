@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import check_names, quoted, remedy, row_positions
+from kernelquilt._messages import quoted, remedy
 from kernelquilt._typing import Bools, Indices
-from kernelquilt.data.blocks import is_frame, select_columns
+from kernelquilt.data.blocks import column_names, is_frame, select_columns
+from kernelquilt.data.containers import check_names, row_positions
 
 ViewColumns = Mapping[Any, Any] | str | None
 
@@ -162,3 +163,22 @@ def _is_label(entry: Any, position: Mapping[Any, int]) -> bool:
     # True == 1, so a mask could be taken for the labels 0 and 1
     is_mask = isinstance(entry, bool | np.bool_)
     return isinstance(entry, Hashable) and not is_mask and entry in position
+
+
+def names_of_columns(
+    blocks: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, tuple[str, ...] | None]:
+    """Return the names of the columns of each view: those given, or those of a frame."""
+    named = {str(name): tuple(map(str, columns)) for name, columns in given.items()}
+    for name, columns in named.items():
+        if name not in blocks:
+            raise ValueError(f"columns of {name!r} are named; the views are {quoted(blocks)}")
+        if len(columns) != blocks[name].shape[1]:
+            raise ValueError(
+                f"view {name!r} has {blocks[name].shape[1]} columns, but {len(columns)} are named"
+            )
+    return {name: named.get(name, _own_names(block)) for name, block in blocks.items()}
+
+
+def _own_names(block: Any) -> tuple[str, ...] | None:
+    return column_names(block) if is_frame(block) else None

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from kernelquilt._messages import check_names, container_html, container_text, quoted, row_positions
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Indices, Kernel
 from kernelquilt.data.blocks import with_nan
+from kernelquilt.data.containers import check_names, container_html, container_text, row_positions
 
 # Rows copied at a time, and the side of the tiles in which symmetry is checked: small enough for
 # the cache, large enough to hide the cost of a numpy call.

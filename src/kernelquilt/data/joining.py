@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,8 @@ from kernelquilt.data.blocks import (
     is_annotated,
     is_frame,
     is_missing,
+    is_number,
     rows_without_values,
-    sorted_identifiers,
     take,
     take_rows,
 )
@@ -258,3 +258,24 @@ def as_mudata(views: "MultiView") -> Any:
             if columns is not None:
                 modalities[name].var_names = list(columns)
         return MuData(modalities)
+
+
+def sorted_identifiers(identifiers: Iterable[Any]) -> list[Any]:
+    """Return different names of samples in ascending order.
+
+    Names that cannot be compared are sorted by type first: numbers, then the others by the name of
+    their type.
+    """
+    unique = list(dict.fromkeys(identifiers))
+    try:
+        return sorted(unique)
+    except TypeError:
+        return sorted(unique, key=_identifier_key)
+
+
+def _identifier_key(identifier: Any) -> tuple[Any, ...]:
+    if is_number(identifier):
+        return "", float(identifier)
+    if isinstance(identifier, str):
+        return "str", identifier
+    return type(identifier).__name__, repr(identifier)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelquilt._messages import check_mask, check_names, quoted
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats, Indices
 from kernelquilt.core.psd import pivoted_factor
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.data.blocks import with_nan
+from kernelquilt.data.containers import check_mask, check_names
 from kernelquilt.data.gram import LARGEST, KernelRows
 from kernelquilt.data.stack import KernelStack
 from kernelquilt.data.views import MultiView

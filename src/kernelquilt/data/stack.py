@@ -13,9 +13,10 @@ from uuid import uuid4
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelquilt._messages import check_mask, check_names, quoted, row_positions
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Indices, Kernel
 from kernelquilt.data.blocks import is_annotated
+from kernelquilt.data.containers import check_mask, check_names, row_positions
 from kernelquilt.data.gram import (
     KernelRows,
     all_nan,

@@ -9,8 +9,9 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Floats
+from kernelquilt.core.limits import unchanged_on_error
 from kernelquilt.data.blocks import (
     as_block,
     check_finite,
@@ -20,6 +21,7 @@ from kernelquilt.data.blocks import (
     take,
 )
 from kernelquilt.data.columns import ViewColumns
+from kernelquilt.data.containers import warn_all_absent
 from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.preparation import ColumnPreparation
 from kernelquilt.data.validation import check_alignment, validate_views

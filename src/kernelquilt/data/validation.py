@@ -15,7 +15,6 @@ from sklearn.utils.validation import validate_data
 
 from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.core.limits import release_pages
 from kernelquilt.data.blocks import (
     as_array,
     as_csr,
@@ -31,6 +30,7 @@ from kernelquilt.data.blocks import (
     naming_text,
     numbers_in,
     numbers_of,
+    release_pages,
     texts_in,
     with_nan,
 )

@@ -12,20 +12,32 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from kernelquilt._messages import check_mask, container_html, container_text, quoted, row_positions
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools
 from kernelquilt.data.blocks import (
     as_blocks,
     check_finite,
     holds_dask,
     is_frame,
-    names_of_columns,
     numbers,
     rows_without_values,
     take,
     without_rows,
 )
-from kernelquilt.data.columns import ViewColumns, blocks_of_columns, has_view_level, resolve_columns
+from kernelquilt.data.columns import (
+    ViewColumns,
+    blocks_of_columns,
+    has_view_level,
+    names_of_columns,
+    resolve_columns,
+)
+from kernelquilt.data.containers import (
+    check_mask,
+    check_observed_values,
+    container_html,
+    container_text,
+    row_positions,
+)
 from kernelquilt.data.joining import (
     ByIdentifier,
     as_mudata,
@@ -484,13 +496,3 @@ class MultiView:
         made._blocks, made._observed, made._index = blocks, observed, index
         made._columns = dict.fromkeys(blocks) if columns is None else columns
         return made
-
-
-def check_observed_values(contradiction: Bools, names: tuple[str, ...]) -> None:
-    """Refuse samples (n, V) that are marked as observed although they have no values."""
-    for name, rows in zip(names, contradiction.T, strict=True):
-        if rows.any():
-            raise ValueError(
-                f"view {name!r} is marked as observed but entirely NaN for {rows.sum()} of "
-                f"{len(rows)} samples; mark these samples as absent"
-            )

@@ -19,9 +19,9 @@ from kernelquilt.data.blocks import take
 from kernelquilt.data.columns import without_columns
 from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.stack import as_stack
+from kernelquilt.data.training import is_precomputed
 from kernelquilt.data.validation import as_two_dimensional, as_views, has_views
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import is_precomputed
 from kernelquilt.kernels.subsets import ViewSubsets
 
 SMALLEST = 1e-15  # probabilities are not taken for smaller before their logarithms

@@ -5,9 +5,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kernelquilt._messages import warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.data.containers import warn_all_absent
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.views import MultiView

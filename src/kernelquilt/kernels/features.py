@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import uuid4
 
-from kernelquilt._messages import unchanged_on_error
+from kernelquilt.core.limits import unchanged_on_error
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.transformer import ViewTransformer
 

@@ -1,13 +1,12 @@
 """What an estimator holds of its training samples, and how it gets to kernels of new ones.
 
-`check_samples` checks what a user hands over to ``fit``. `fit_input` makes the `KernelInput` of it
-that the estimator keeps: of views, whose kernels are computed, or of a stack, whose kernels are
-looked up. Only here it matters which of the two it is.
+`fit_input` makes the `KernelInput` that an estimator keeps of checked samples: of views, whose
+kernels are computed, or of a stack, whose kernels are looked up. Only here it matters which of the
+two it is.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from copy import copy
 from functools import wraps
 from typing import Any
@@ -15,33 +14,26 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, warn_all_absent
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.blocks import Block, Blocks, array_blocks
 from kernelquilt.core.limits import check_memory
-from kernelquilt.core.passes import Passes
-from kernelquilt.data.blocks import is_frame
+from kernelquilt.data.containers import warn_all_absent
 from kernelquilt.data.gram import check_kernel
-from kernelquilt.data.lazy.preparation import fit_preparation
-from kernelquilt.data.lazy.sources import slices_of
-from kernelquilt.data.lazy.views import LazyViews, as_lazy
+from kernelquilt.data.lazy.views import as_lazy
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.new_samples import match_views
-from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
+from kernelquilt.data.preparation import PreparedViews
 from kernelquilt.data.stack import KernelStack, TrainingRows, as_stack
+from kernelquilt.data.training import Samples
 from kernelquilt.data.transformer import ViewTransformer
-from kernelquilt.data.validation import LEARNED, remember_views, training_summary, validate_views
+from kernelquilt.data.validation import LEARNED
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.subsets import ViewSubsets
 from kernelquilt.kernels.view_kernels import GAUSSIANS, ViewKernels, kernels_of_views
-
-Samples = MultiView | KernelStack | LowRankStack
 
 MANY_SAMPLES = (
     "LateFusionClassifier is made for many samples; kernels of float32 take half of the memory; "
 )
 ON_FACTORS = "n_landmarks=300 or a LowRankStack needs memory in proportion to the samples; "
-IN_SLICES = 10_000  # samples above which prepared columns are not held beside those given
 PART_ENTRIES = 2**23  # kernel entries held at a time while predicting
 
 
@@ -185,8 +177,7 @@ class _ViewInput(KernelInput):
     ) -> None:
         super().__init__(estimator)
         self.preparation: ViewTransformer | None = vars(estimator).get("preparation_")
-        # kernels need no source of prepared views
-        self.view_kernels = ViewKernels(kernels)._fit_views(data.select(data.names), weight)
+        self.view_kernels = ViewKernels(kernels)._fit_views(data, weight)
         self.names = self.view_kernels.kernel_names_
         self.observed = self.view_kernels.kernel_observed(data)
         self.held: Indices | None = None  # the training samples that are left, None for all
@@ -243,7 +234,7 @@ class _ViewInput(KernelInput):
         return self.view_kernels.kernel_diag(rows, m)
 
     def narrowed(self, rows: MultiView, m: int) -> MultiView:
-        return rows.select([self.view_kernels.view_of(m)])
+        return rows.select(self.views_of(np.array([m])))
 
     def views_of(self, kernels: Indices) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.view_kernels.view_of(int(m)) for m in kernels))
@@ -253,111 +244,6 @@ class _ViewInput(KernelInput):
         self.view_kernels.training_views_ = self.views[kept]
         self.observed = self.observed[kept]
         return [np.searchsorted(kept, each) for each in columns]
-
-
-def check_samples(estimator: Any, X: Any, *, lazy: bool = False) -> Samples:
-    """Return the training samples of an estimator with the parameters `kernels` and `views`.
-
-    Sets the attributes of the estimator that describe them. If it has the parameter ``prepare``,
-    views stay as they were given, and `prepare_samples` is next. With `lazy` they need not be in
-    memory, and may be `LazyViews`.
-    """
-    for name in LEARNED:
-        vars(estimator).pop(name, None)
-    data = _checked(estimator, X, lazy)
-    estimator.training_summary_ = training_summary(data)
-    return data
-
-
-def _checked(estimator: Any, X: Any, lazy: bool) -> Samples:
-    if isinstance(X, LowRankStack):
-        return _check_factors(estimator, X)
-    if isinstance(X, KernelStack) or is_precomputed(estimator.kernels):
-        if estimator.views is not None:
-            raise ValueError("views= describes the columns of 2-D data; leave it None for kernels")
-        stack = as_stack(X)
-        stack.check_square()
-        estimator.n_features_in_ = stack.shape[1]
-        return stack
-    return validate_views(
-        estimator, X, estimator.views, as_given=prepares_itself(estimator), lazy=lazy
-    )
-
-
-def _check_factors(estimator: Any, stack: LowRankStack) -> LowRankStack:
-    """Return factors, if the estimator works on factors and nothing is said about views."""
-    if not getattr(estimator, "_takes_factors", False):
-        raise ValueError(
-            f"X is a LowRankStack of {len(stack.names)} factors, which {type(estimator).__name__} "
-            "does not work on; give it views or a KernelStack"
-        )
-    if estimator.views is not None or getattr(estimator, "n_landmarks", None) is not None:
-        raise ValueError("views= and n_landmarks= are for views; leave them None for factors")
-    estimator.n_features_in_ = stack.shape[1]
-    return stack
-
-
-def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
-    """Fill the missing cells and encode the categories of training samples, if asked for.
-
-    Sets ``preparation_`` of the estimator, the fitted transformer or None.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With the parameter ``prepare``.
-    data : MultiView or KernelStack of n samples
-        From `check_samples`.
-    weight : ndarray of shape (n,)
-        Weights of the samples in means.
-
-    Returns
-    -------
-    data : MultiView or KernelStack of n samples
-        Complete numeric views are what they were; `PreparedViews`, or `PreparedLazyViews` of more
-        samples, if there are views.
-    """
-    estimator.preparation_ = None
-    if not isinstance(data, MultiView) or not prepares_itself(estimator):
-        return data
-    estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False, indicators=True))
-    estimator.preparation_.n_features_in_ = len(data.names)
-    remember_views(estimator.preparation_, data)
-    in_memory = not isinstance(data, LazyViews)
-    if in_memory and len(data) > IN_SLICES and not any(map(is_frame, data._blocks.values())):
-        data = slices_of(data)
-    if isinstance(data, LazyViews):
-        return fit_preparation(estimator.preparation_, data, weight)
-    return PreparedViews(estimator.preparation_._fit_views(data, weight=weight), data)
-
-
-def sample_blocks(
-    data: MultiView, *, n_jobs: int | None = None, passes: Passes | None = None
-) -> Blocks:
-    """Return the rows of numeric views in blocks, to be summed over.
-
-    Parameters
-    ----------
-    data : MultiView of n samples
-        From `prepare_samples`; in memory or not.
-    n_jobs : int or None, default=None
-        Number of threads; dask knows its own workers.
-    passes : Passes or None, default=None
-        Counts the passes over the samples.
-
-    Returns
-    -------
-    blocks : Blocks of n rows
-    """
-    if isinstance(data, LazyViews):
-        counted = data.chunks.working(Passes() if passes is None else passes, n_jobs)
-        return Blocks(counted.then(_as_block))
-    views = [data[name] for name in data.names]
-    return array_blocks(views, data.observed, n_jobs=n_jobs, passes=passes)
-
-
-def _as_block(chunk: MultiView) -> Block:
-    return Block(tuple(chunk[name] for name in chunk.names), chunk.observed)
 
 
 def predicts_lazily(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -441,59 +327,3 @@ def count_kernels(data: Samples, kernels: Any) -> int:
     if not isinstance(data, MultiView):
         return len(data.names)
     return sum(map(len, kernels_of_views(kernels, data.names).values()))
-
-
-def without_view(data: Samples, name: str, parameter: str) -> MultiView:
-    """Return training samples without a view that a parameter names and that has other uses."""
-    if not isinstance(data, MultiView):
-        raise ValueError(
-            f"{parameter}={name!r} names a view, but X holds {data.shape[1]} kernels; give views, "
-            f"or leave {parameter} None"
-        )
-    if name not in data.names:
-        raise ValueError(
-            f"{parameter}={name!r} is not among the {len(data.names)} views {quoted(data.names)}"
-        )
-    others = [other for other in data.names if other != name]
-    if not others:
-        raise ValueError(
-            f"{parameter}={name!r} is the only view, which leaves no view for the kernels; give it "
-            f"twice under two names, or leave {parameter} None"
-        )
-    return data.select(others)
-
-
-@contextmanager
-def naming_indefinite(estimator: Any, data: Samples) -> Iterator[None]:
-    """Turn a factorisation that fails into an error that names the kernel."""
-    try:
-        yield
-    except np.linalg.LinAlgError as error:
-        stack = (
-            data
-            if isinstance(data, KernelStack)
-            else ViewKernels(estimator.kernels).fit_transform(data)
-        )
-        stack.check_psd()
-        raise ValueError(
-            f"the {len(stack.names)} kernels of {len(data)} samples are too ill-conditioned: "
-            f"{error}; scale them, or choose other kernels"
-        ) from error
-
-
-def is_precomputed(kernels: Any) -> bool:
-    """Whether `kernels` says that plain arrays of kernels are given."""
-    return isinstance(kernels, str) and kernels == "precomputed"
-
-
-def prepares_itself(estimator: Any) -> bool:
-    """Whether an estimator fills missing cells and encodes categories by itself."""
-    return getattr(estimator, "prepare", None) == "auto"
-
-
-def input_tags(estimator: Any, tags: Any) -> Any:
-    """Return scikit-learn's tags of an estimator with the parameters `kernels` and `views`."""
-    tags.input_tags.allow_nan = estimator.views is not None or prepares_itself(estimator)
-    tags.input_tags.sparse = not is_precomputed(estimator.kernels)
-    tags.input_tags.pairwise = is_precomputed(estimator.kernels)
-    return tags

@@ -8,7 +8,8 @@ from scipy.sparse import issparse
 from sklearn.cluster import KMeans
 
 from kernelquilt._typing import Floats, Indices
-from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.data.training import Samples
+from kernelquilt.kernels.inputs import KernelInput
 
 
 class TrainingKernel(NamedTuple):
@@ -22,25 +23,23 @@ class TrainingKernel(NamedTuple):
     points: Any  # columns of the view, (n, d), if it has any
 
 
+def training_kernel(held: KernelInput, having: Samples, m: int, called: Indices) -> TrainingKernel:
+    """Return kernel m of training samples that all have it, `called` (n,) so by their input."""
+    return TrainingKernel(
+        held.names[m],
+        len(called),
+        lambda chosen: held.between(having, m, called[chosen]),
+        lambda some, chosen: held.between(having[some], m, called[chosen]),
+        lambda: np.asarray(held.diag(having, m), dtype=np.float64),
+        None if held.views is None else having[having.names[0]],
+    )
+
+
 def training_kernels(held: KernelInput, data: Samples) -> Iterator[tuple[TrainingKernel, Indices]]:
     """Yield each kernel of the training samples `data`, and the samples that have it."""
-    for m, name in enumerate(held.names):
+    for m in range(len(held.names)):
         rows = np.flatnonzero(held.observed[:, m])
-        having = held.narrowed(data, m)[rows]
-
-        def columns(chosen: Indices, m: int = m, rows: Any = rows, having: Any = having) -> Floats:
-            return held.between(having, m, rows[chosen])
-
-        def part(
-            some: Indices, chosen: Indices, m: int = m, rows: Any = rows, having: Any = having
-        ) -> Floats:
-            return held.between(having[some], m, rows[chosen])
-
-        def diag(m: int = m, having: Any = having) -> Floats:
-            return np.asarray(held.diag(having, m), dtype=np.float64)
-
-        points = None if held.views is None else having[having.names[0]]
-        yield TrainingKernel(name, len(rows), columns, part, diag, points), rows
+        yield training_kernel(held, held.narrowed(data, m)[rows], m, rows), rows
 
 
 def _uniform(kernel: TrainingKernel, count: int, rng: np.random.RandomState) -> Indices:

@@ -33,21 +33,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error, warn_user
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.core.limits import check_memory, single_threaded_blas
+from kernelquilt.core.limits import check_memory, single_threaded_blas, unchanged_on_error
 from kernelquilt.data.gram import check_kernel
 from kernelquilt.data.low_rank import LowRankStack
 from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.data.training import Samples, check_samples
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import (
-    PART_ENTRIES,
-    Samples,
-    check_samples,
-    count_kernels,
-    fit_input,
-)
+from kernelquilt.kernels.inputs import PART_ENTRIES, count_kernels, fit_input
 from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel, training_kernels
 
 DEFAULT_LANDMARKS = 100

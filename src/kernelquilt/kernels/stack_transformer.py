@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
-from kernelquilt.core.limits import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
 from kernelquilt.data.stack import KernelStack, as_stack
 
 

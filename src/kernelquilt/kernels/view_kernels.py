@@ -15,11 +15,11 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from kernelquilt._messages import distinct_names, quoted, unchanged_on_error, warn_all_absent
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Kernel
-from kernelquilt.core.limits import check_memory
-from kernelquilt.data.blocks import take
+from kernelquilt.core.limits import check_memory, unchanged_on_error
 from kernelquilt.data.columns import ViewColumns
+from kernelquilt.data.containers import distinct_names, warn_all_absent
 from kernelquilt.data.gram import check_finite
 from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.stack import KernelStack
@@ -141,23 +141,23 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
     def _fit_views(self, data: MultiView, sample_weight: Floats | None) -> "ViewKernels":
         """Fit the kernels to checked samples with checked weights."""
         chosen = kernels_of_views(self.kernels, data.names)
+        functions = {view: [as_function(kernel) for kernel in chosen[view]] for view in chosen}
+        self.kernels_: list[Any] = [kernel for each in functions.values() for _, kernel in each]
+        self.kernel_views_ = np.repeat(np.arange(len(chosen)), [*map(len, chosen.values())])
+        self.kernel_names_ = distinct_names(
+            view if len(each) == 1 else f"{view}__{name}"
+            for view, each in functions.items()
+            for name, _ in each
+        )
         warn_all_absent(data.observed, data.names, "view")
-        self.kernels_: list[Any] = []
-        names: list[str] = []
-        for view, present in zip(data.names, data.observed.T, strict=True):
-            functions = [as_function(kernel) for kernel in chosen[view]]
-            alone = len(functions) == 1
-            names += [view if alone else f"{view}__{name}" for name, _ in functions]
-            kernels = [kernel for _, kernel in functions]
-            if present.any():
-                weight = None if sample_weight is None else sample_weight[present]
-                fit_kernels(kernels, take(data[view], np.flatnonzero(present)), weight)
-            self.kernels_ += kernels
-        self.kernel_names_ = distinct_names(names)
-        counts = [len(chosen[view]) for view in data.names]
-        self.kernel_views_ = np.repeat(np.arange(len(counts)), counts)
-        self.training_views_ = data
+        # kernels need no source of prepared views
+        self.training_views_ = data.select(data.names)
         self.seen_views_ = np.asarray(data.observed.any(axis=0))
+        for view, present in zip(data.names, data.observed.T, strict=True):
+            if present.any():
+                having = self.training_views_.select([view])[np.flatnonzero(present)]
+                weight = None if sample_weight is None else sample_weight[present]
+                fit_kernels([kernel for _, kernel in functions[view]], having[view], weight)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelStack:
@@ -178,7 +178,7 @@ class ViewKernels(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None): 
             kernels = kernels_of_views(self.kernels, data.names)
             # before the widths are found, for which all samples are compared
             self._check_memory(sum(map(len, kernels.values())), len(data), len(data))
-            K = self._fit_views(data, weight)._stacked(data)
+            K = self._fit_views(data, weight)._stacked(self.training_views_)
         observed = self.kernel_observed(data)
         return KernelStack._computed(K, observed, self.kernel_names_, square=True)
 

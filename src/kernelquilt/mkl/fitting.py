@@ -20,11 +20,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import print_progress, quoted, unchanged_on_error, warn_user
+from kernelquilt._messages import print_progress, quoted, warn_user
 from kernelquilt._typing import Array, Bools, Floats, Numbers
 from kernelquilt.core.in_step import in_step
-from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import (
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
+from kernelquilt.core.svm.factor_reading import read_together
+from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.svm.weighted_svm import svm_with_margins
+from kernelquilt.core.weights.solution import (
     TINY,
     Options,
     Solution,
@@ -33,23 +36,22 @@ from kernelquilt.core.solution import (
     Work,
     warn_unless_converged,
 )
-from kernelquilt.core.svm.factor_reading import read_together
-from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.solvers import certified_at, diagonals
-from kernelquilt.data.labels import Labels, check_labels, class_scores, classes_of, moderate
 from kernelquilt.data.low_rank import LowRankStack
+from kernelquilt.data.training import (
+    Labels,
+    Samples,
+    check_labels,
+    check_samples,
+    class_scores,
+    classes_of,
+    input_tags,
+    moderate,
+)
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.factor_input import FactorInput, coefficients
-from kernelquilt.kernels.inputs import (
-    KernelInput,
-    Samples,
-    check_gram_memory,
-    check_samples,
-    fit_input,
-    input_tags,
-)
+from kernelquilt.kernels.inputs import KernelInput, check_gram_memory, fit_input
 from kernelquilt.kernels.products import kernel_products
 
 LARGEST_PENALTY = 1e140  # for kernels of size 1; its square must not overflow

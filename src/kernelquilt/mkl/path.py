@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Solution, Start, Work
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.solution import Solution, Start, Work
 from kernelquilt.mkl.fitting import BaseMKLClassifier, run_solvers
 from kernelquilt.mkl.regression.regressor import BaseMKLRegressor
 

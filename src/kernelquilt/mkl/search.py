@@ -15,8 +15,9 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _safe_split, available_if
 from sklearn.utils.validation import indexable
 
-from kernelquilt._messages import quoted, unchanged_on_error, warn_once, with_warnings
+from kernelquilt._messages import quoted, warn_once, with_warnings
 from kernelquilt._typing import Array, Floats, Indices
+from kernelquilt.core.limits import unchanged_on_error
 from kernelquilt.core.search_results import BestCandidate
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView

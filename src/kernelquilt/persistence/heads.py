@@ -23,8 +23,8 @@ from kernelquilt.quilt.forests import FORESTS, LEAF, TreeArrays
 from kernelquilt.quilt.late_fusion import LateFusionClassifier, LateFusionRegressor
 from kernelquilt.quilt.lp_ridge.classifier import LpMKLRidgeClassifier
 from kernelquilt.quilt.lp_ridge.regressor import LpMKLRidgeRegressor
-from kernelquilt.quilt.model import TransferCompletion
 from kernelquilt.quilt.regressor import QuiltRegressor
+from kernelquilt.quilt.space.model import TransferCompletion
 from kernelquilt.quilt.space.pair_maps import BySamples
 from kernelquilt.quilt.survival.quilt import QuiltSurvival
 

@@ -1,9 +1,10 @@
 """The recommended classifier for data with absent views.
 
-What it fits to kernels is described in :mod:`kernelquilt.quilt.model`: kernels completed by ridge
-transfer between views, kernel ridge experts on the completed kernels, and beside them one on each
-view alone; all closed form or convex, and tuned by leave-one-out errors. The forest on the columns
-is in :mod:`kernelquilt.quilt.experts`, and how all are joined in :mod:`kernelquilt.quilt.members`.
+What it fits to kernels is described in :mod:`kernelquilt.quilt.space.model`: kernels completed by
+ridge transfer between views, kernel ridge experts on the completed kernels, and beside them one on
+each view alone; all closed form or convex, and tuned by leave-one-out errors. The forest on the
+columns is in :mod:`kernelquilt.quilt.experts`, and how all are joined in
+:mod:`kernelquilt.quilt.members`.
 """
 
 from typing import Any, ClassVar
@@ -13,12 +14,13 @@ from scipy.special import logsumexp
 from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Floats
-from kernelquilt.data.labels import Labels
-from kernelquilt.kernels.inputs import Samples
+from kernelquilt.data.sampling import Sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Labels, Samples
 from kernelquilt.quilt.experts import check_experts, fit_experts
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
 from kernelquilt.quilt.members import cross_fitted, member_names, member_weights
-from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
+from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, loo_accuracy
 from kernelquilt.quilt.stacking import solve_member_weights, solve_softmax_stacking
 
 SMALL = 1e-9  # added to probabilities before their logarithms are averaged
@@ -203,9 +205,9 @@ class QuiltClassifier(BaseRidgeClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, data: Samples, targets: Targets) -> None:
+    def _learn(self, data: Samples, targets: Targets, sample: Sample) -> None:
         check_experts(self.experts, data, classify=True)
-        fitted, drawn = fit_to_samples(self, data, targets)
+        fitted, drawn = fit_to_samples(self, data, targets, sample)
         part = targets.part(fitted.samples)
         Labels(self.classes_, part.codes, part.copies).check_two_classes(self)
         loo = fitted.quilt.early_loo, fitted.quilt.late_loo

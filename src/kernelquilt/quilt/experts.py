@@ -27,12 +27,12 @@ from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.passes import Passes
 from kernelquilt.data.preparation import as_given
+from kernelquilt.data.sampling import Sample
+from kernelquilt.data.training import Samples
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import Samples
 from kernelquilt.kernels.subsets import ViewSubsets
 from kernelquilt.quilt.expert_columns import Columns
 from kernelquilt.quilt.forests import FORESTS, TreeArrays
-from kernelquilt.quilt.space.passes import Sample
 from kernelquilt.quilt.subsets import raw_outputs, subset_outputs
 
 N_TREES = 250

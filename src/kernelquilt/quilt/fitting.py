@@ -1,47 +1,34 @@
 """What the classifier and the regressor share: a quilt fitted to samples in any form."""
 
 from dataclasses import dataclass
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.kernels.inputs import KernelInput, Samples
-from kernelquilt.kernels.subsets import samples_in
-from kernelquilt.quilt.model import Completed, Landmarks, Quilt, TransferCompletion, fit_quilt
-from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.gram_completion import complete_grams
-from kernelquilt.quilt.space.pair_maps import Features
-from kernelquilt.quilt.space.passes import (
-    Sample,
-    SumsOfTransfer,
-    fit_sample_input,
-    fit_sample_views,
-    quilt_sums,
-    take_sample,
-)
-from kernelquilt.quilt.space.regressions import Copies
-from kernelquilt.quilt.space.transfer import solve_transfer
-from kernelquilt.quilt.space.views import (
+from kernelquilt._typing import Floats, Indices
+from kernelquilt.data.sampling import MOST_SAMPLES, Sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Samples
+from kernelquilt.kernels.inputs import KernelInput
+from kernelquilt.kernels.landmark_features import (
     LANDMARK_CONSTRAINTS,
-    MOST_SAMPLES,
     ViewFeatures,
     check_feature_memory,
+    fit_features,
+    joint_landmark_count,
     landmark_count,
-    usable_views,
 )
+from kernelquilt.kernels.subsets import samples_in
+from kernelquilt.quilt.space.fitting import copies_of, fit_to_features
+from kernelquilt.quilt.space.model import Quilt, TransferCompletion
+from kernelquilt.quilt.space.regressions import Copies
+from kernelquilt.quilt.space.transfer import solve_transfer
 from kernelquilt.quilt.space.weighted import kernels_of
 from kernelquilt.quilt.stacking import StackingWeights
 from kernelquilt.quilt.subsets import quilt_scores
 
-POINTS = (3, 10)  # least and most landmarks of all views together, for each landmark of a view
-POINT_SHARE = 6  # between them, one of so many samples
-MOST_POINTS = 2400  # but no more of them
 JUDGES = 3000  # samples that are left out in turn, where not all are landmarks
 
 CONSTRAINTS: dict[str, Any] = {
@@ -130,117 +117,55 @@ class FittedQuilt:
         return quilt_scores(self.quilt, Z, observed, lengths, sample_of, kept, bool(counted[-1]))
 
 
-def fit_to_samples(estimator: Any, data: Samples, targets: Targets) -> tuple[FittedQuilt, Sample]:
-    """Fit the quilt of an estimator, and return the samples in memory.
+def fit_to_samples(
+    estimator: Any, data: Samples, targets: Targets, sample: Sample
+) -> tuple[FittedQuilt, Sample]:
+    """Fit the quilt of an estimator, which is given its input, and return the samples of use.
 
     Parameters
     ----------
     estimator : QuiltClassifier or QuiltRegressor
     data : MultiView or KernelStack of n samples
     targets : Targets of n samples
+    sample : Sample
+        Those in memory.
 
     Returns
     -------
     fitted : FittedQuilt
     drawn : Sample
-        Of them, ``fitted.samples`` have tuned it.
+        Those that have a view; of them, ``fitted.samples`` have tuned it.
     """
-    rng = check_random_state(estimator.random_state)
     exact = estimator.completion is not None
     if exact:
         _check_completion(estimator, targets)
-    drawn = take_sample(estimator, data, targets, rng)
     n_all = int(np.count_nonzero(targets.copies))
     n_landmarks = n_all if exact else landmark_count(estimator, data, n_all)
-    check_feature_memory(estimator, data, n_all, n_landmarks, n_points(n_all, n_landmarks))
-    held = fit_sample_input(estimator, data, drawn)
-    observed = held.observed[drawn.columns]
-    used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
-    with drawn.passes.stage("features of views"):
-        views, Z = fit_sample_views(estimator, held, drawn, np.flatnonzero(used), n_landmarks, rng)
-    some = np.flatnonzero(observed[:, used].any(axis=1))
-    drawn, observed = drawn.part(some), observed[np.ix_(some, used)]
-    Z = Z if len(some) == len(Z[0]) else [z[some] for z in Z]
-    points = _drawn(rng, len(some), n_points(n_all, n_landmarks))
-    judges = np.arange(len(some))
-    if len(some) > JUDGES and n_landmarks < n_all:
-        judges = _drawn(rng, len(some), JUDGES)
+    n_points = joint_landmark_count(n_all, n_landmarks)
+    check_feature_memory(estimator, data, n_all, n_landmarks, n_points)
+    with sample.passes.stage("features of views"):
+        features = fit_features(estimator, data, sample, n_landmarks)
+    some = np.flatnonzero(features.observed.any(axis=1))
+    features, drawn, views = features.part(some), sample.part(some), features.views
+    whole = views.are_all_of(len(some))
+    n_judges = JUDGES if n_landmarks < n_all else len(some)
+    if n_judges < len(some):
         drawn = drawn.in_blocks(data, targets, estimator.n_jobs)
-    landmarks = None
-    if len(points) < len(some) or drawn.everyone is not None:
-        landmarks = Landmarks(*_of_rows(points, Z, observed), drawn.targets.copies[points])
-    sample, (Z, observed) = drawn.part(judges), _of_rows(judges, Z, observed)
-    lengths = views.lengths(sample.data, Z, observed)
-    views = views.forget_others()
-    with sample.passes.stage("completion of views"):
-        completed = _completed(estimator, sample, views, Z, observed, lengths)
-    sum_over_all = None
-    if sample.everyone is not None:
-        sum_over_all = partial(
-            sample.everyone.sums, quilt_sums, views, name="experts on completed views"
-        )
-    with sample.passes.stage("experts on kernels"):
-        quilt = fit_quilt(
-            completed,
-            sample.targets,
-            names=views.names,
-            landmarks=landmarks,
-            pattern=estimator.pattern,
-            sum_over_all=sum_over_all,
-            n_jobs=estimator.n_jobs,
-        )
+    quilt, judges = fit_to_features(
+        features,
+        drawn,
+        n_points=n_points,
+        n_judges=n_judges,
+        completion=estimator.completion,
+        pattern=estimator.pattern,
+        n_jobs=estimator.n_jobs,
+    )
+    quilt.made_of_landmarks = not exact and whole and quilt.completion.transfer.by_samples
+    shares = quilt.completion.shares_explained
+    estimator.view_transfer_ = _of_all_kernels(shares, views.kernels, len(views.input.names))
     estimator.n_passes_ = sample.passes.count
-    if estimator.completion is None:
-        transfer = quilt.completion.transfer
-        quilt.made_of_landmarks = transfer.by_samples and views.are_all_of(len(some))
-        if quilt.joint is not None and len(points) < len(some):
-            quilt = quilt.rounded()
-    copies = _copies(sample) if quilt.made_of_landmarks else None
-    return FittedQuilt(views, quilt, sample.rows, copies), drawn
-
-
-def _drawn(rng: np.random.RandomState, n: int, count: int) -> Indices:
-    """Return some of n samples, all of them if they are no more."""
-    return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
-
-
-def _of_rows(rows: Indices, Z: Features, observed: Bools) -> tuple[Features, Bools]:
-    return (Z, observed) if len(rows) == len(observed) else ([z[rows] for z in Z], observed[rows])
-
-
-def _copies(sample: Sample) -> Copies:
-    return Copies(sample.targets.copies, sample.targets.held_out)
-
-
-def _completed(
-    estimator: Any,
-    sample: Sample,
-    views: ViewFeatures,
-    Z: Features,
-    observed: Bools,
-    lengths: Floats,
-) -> Completed:
-    """Fill in the absent views of samples."""
-    if estimator.completion is None:
-        everyone = sample.everyone
-        kernels = kernels_of(Z) if everyone is None else None
-        transfer, filled = solve_transfer(
-            Z,
-            observed,
-            copies=_copies(sample),
-            kernels=kernels,
-            sums=None if everyone is None else SumsOfTransfer(everyone, views),
-            n_jobs=estimator.n_jobs,
-        )
-        completion: Any = TransferCompletion(transfer)
-    else:
-        completion, filled = complete_grams(clone(estimator.completion), views.names, Z, observed)
-        kernels = kernels_of(filled)
-    own = [
-        np.where(present, length, _squares(z))
-        for present, length, z in zip(observed.T, lengths, filled, strict=True)
-    ]
-    return Completed(Z, filled, observed, np.sum(own, axis=0), kernels, completion)
+    copies = copies_of(judges) if quilt.made_of_landmarks else None
+    return FittedQuilt(views, quilt, judges.rows, copies), drawn
 
 
 def _check_completion(estimator: Any, targets: Targets) -> None:
@@ -254,21 +179,19 @@ def _check_completion(estimator: Any, targets: Targets) -> None:
         )
 
 
-def _squares(z: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", z, z))
-
-
-def n_points(n: int, n_landmarks: int) -> int:
-    """Return how many landmarks all views together have."""
-    least, most = POINTS[0] * n_landmarks, min(POINTS[1] * n_landmarks, MOST_POINTS)
-    return min(n, max(least, min(most, n // POINT_SHARE)))
+def _of_all_kernels(shares: Floats | None, used: Indices, M: int) -> Floats:
+    """Return shares explained (M, M), nan where they are not known, from those of used kernels."""
+    found = np.full((M, M), np.nan)
+    if shares is not None:
+        found[np.ix_(used, used)] = shares
+    np.fill_diagonal(found, 1.0)
+    return found
 
 
 def store_attributes(
     estimator: Any, fitted: FittedQuilt, early: StackingWeights, late: StackingWeights
 ) -> None:
     """Keep a quilt and what it has found out as attributes of its estimator."""
-    fitted.input.describe(estimator)
     estimator._fitted = fitted
     quilt, used, M = fitted.quilt, fitted.kernels, len(fitted.input.names)
     estimator.quilt_, estimator.used_kernels_, estimator.used_samples_ = (
@@ -283,8 +206,3 @@ def store_attributes(
     estimator.kernel_weights_[used] = quilt.weighted.kernel_weights
     estimator.reliability_[used] = late.weights[: len(used)]
     estimator.pattern_reliability_ = float(late.weights[-1]) if estimator.pattern else 0.0
-    estimator.view_transfer_ = np.full((M, M), np.nan)
-    transfer = quilt.completion.shares_explained
-    if transfer is not None:
-        estimator.view_transfer_[np.ix_(used, used)] = transfer
-    np.fill_diagonal(estimator.view_transfer_, 1.0)

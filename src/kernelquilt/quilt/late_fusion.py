@@ -36,10 +36,12 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Floats
-from kernelquilt.kernels.inputs import Samples
-from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
+from kernelquilt.data.sampling import Sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Samples
+from kernelquilt.kernels.landmark_features import LANDMARK_CONSTRAINTS
+from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, loo_accuracy
 from kernelquilt.quilt.ridge_regressor import BaseRidgeRegressor, determination
-from kernelquilt.quilt.space.views import LANDMARK_CONSTRAINTS
 from kernelquilt.quilt.stacking import solve_linear_stacking, solve_softmax_stacking
 from kernelquilt.quilt.view_ridge import fit_view_ridges, fused_scores, landmarks_of
 
@@ -154,9 +156,8 @@ class LateFusionClassifier(BaseRidgeClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, data: Samples, targets: Targets) -> None:
-        found = fit_view_ridges(self, data, targets)
-        found.input.describe(self)
+    def _learn(self, data: Samples, targets: Targets, sample: Sample) -> None:
+        found = fit_view_ridges(self, data, targets, sample)
         part, self.view_ridges_ = found.targets, found.ridges
         self.stacking_ = solve_softmax_stacking(found.scores, part.codes, sample_weight=part.weight)
         self.reliability_ = _reliabilities(self)
@@ -259,9 +260,8 @@ class LateFusionRegressor(BaseRidgeRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
-        found = fit_view_ridges(self, data, targets)
-        found.input.describe(self)
+    def _learn(self, data: Samples, y: Floats, targets: Targets, sample: Sample) -> None:
+        found = fit_view_ridges(self, data, targets, sample)
         part, self.view_ridges_ = found.targets, found.ridges
         self.stacking_ = solve_linear_stacking(found.scores, part.Y, sample_weight=part.weight)
         self.reliability_ = _reliabilities(self)

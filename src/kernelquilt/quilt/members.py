@@ -23,9 +23,9 @@ from sklearn.utils import check_random_state
 
 from kernelquilt._typing import Floats
 from kernelquilt.data.preparation import as_given
-from kernelquilt.kernels.inputs import Samples
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Samples
 from kernelquilt.quilt.experts import ColumnExpert, folds
-from kernelquilt.quilt.ridge_classifier import Targets
 
 
 def cross_fitted(estimator: Any, data: Samples, y: Any, part: Targets, outputs: Floats) -> Floats:

@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.kernels.inputs import Samples
+from kernelquilt.data.sampling import Sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Samples
 from kernelquilt.quilt.experts import check_experts, fit_experts
 from kernelquilt.quilt.fitting import CONSTRAINTS, fit_to_samples, store_attributes
 from kernelquilt.quilt.members import cross_fitted, member_names, member_weights
-from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.ridge_regressor import BaseRidgeRegressor, determination
 from kernelquilt.quilt.stacking import solve_linear_members, solve_linear_stacking
 
@@ -133,8 +134,8 @@ class QuiltRegressor(BaseRidgeRegressor):
     def _check_before(self, data: Samples) -> None:
         check_experts(self.experts, data, classify=False)
 
-    def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
-        fitted, drawn = fit_to_samples(self, data, targets)
+    def _learn(self, data: Samples, y: Floats, targets: Targets, sample: Sample) -> None:
+        fitted, drawn = fit_to_samples(self, data, targets, sample)
         part = targets.part(fitted.samples)
         loo = fitted.quilt.early_loo, fitted.quilt.late_loo
         early, late = (

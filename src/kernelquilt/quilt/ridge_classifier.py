@@ -1,103 +1,35 @@
-"""What the classifiers made of kernel ridges share: targets, weights and predictions.
+"""What the classifiers made of kernel ridges share: how they are fitted, and predictions.
 
 All classes are learned in one go: the target of a sample is 1 for its class and -1/(c - 1) for
 the others. A subclass says how it learns (`_learn`) and how it scores rows (`_log_proba`).
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
-from kernelquilt._typing import Array, Floats, Indices
-from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.data.labels import check_labels, classes_of, without_negligible
-from kernelquilt.data.validation import check_alignment
-from kernelquilt.kernels.inputs import (
-    KernelInput,
+from kernelquilt._typing import Array, Floats
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
+from kernelquilt.core.passes import Passes
+from kernelquilt.data.sampling import Sample, take_sample
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.targets import Targets, class_targets
+from kernelquilt.data.training import (
     Samples,
+    check_labels,
     check_samples,
+    classes_of,
     input_tags,
-    naming_indefinite,
-    predicts_lazily,
     prepare_samples,
 )
-
-MOST_COPIES = 1e6  # more stand for importance
-WHOLE = 1e-9  # from a whole number that rounding may take a number of copies
-
-
-class Targets(NamedTuple):
-    """What is to be learned of n samples.
-
-    Attributes
-    ----------
-    Y : ndarray of shape (n, c)
-        Targets.
-    codes : ndarray of shape (n,)
-        Position of the class of each sample; zero in regression.
-    copies : ndarray of shape (n,)
-        As how many copies each sample counts in means, 0 for those left out.
-    held_out : ndarray of shape (n,)
-        Share of the weight that leave-one-out scores leave out.
-    weight : ndarray of shape (n,)
-        Weight in the losses: `copies`, times the weight of the class.
-    """
-
-    Y: Floats
-    codes: Indices
-    copies: Floats
-    held_out: Floats
-    weight: Floats
-
-    @classmethod
-    def of(cls, Y: Floats, codes: Indices, weight: Floats, factors: Any = 1.0) -> "Targets":
-        """Return the targets of samples with weights (n,) and factors (n,) of their classes.
-
-        Neither the scale of the weights nor that of the factors makes a difference.
-        """
-        copies, held_out = count_copies(weight)
-        weighted = factors * copies
-        return cls(Y, codes, copies, held_out, weighted * (copies.sum() / weighted.sum()))
-
-    def part(self, rows: Any) -> "Targets":
-        """Return the targets of some samples."""
-        return Targets(*(array[rows] for array in self))
-
-
-def count_copies(weight: Floats) -> tuple[Floats, Floats]:
-    """Return as how many copies samples count, and which share of them one leaves out.
-
-    Only ratios of weights mean something. If all are multiples of the smallest positive one, they
-    are numbers of copies, and one copy is left out. Otherwise they say how important samples are:
-    their mean is made one, and a sample is left out as a whole.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n,)
-        Not negative, some of them positive.
-
-    Returns
-    -------
-    copies, held_out : ndarrays of shape (n,)
-        The same for all multiples of `weight`.
-    """
-    weight = without_negligible(weight / weight.max())
-    used = weight[weight > 0]
-    if MOST_COPIES * used.min() >= 1.0:
-        multiples = weight / used.min()
-        copies = multiples.round()
-        if np.abs(multiples - copies).max() <= WHOLE:
-            return copies, 1.0 / np.maximum(copies, 1.0)
-    return weight / used.mean(), np.ones(len(weight))
-
-
-def class_targets(codes: Indices, n_classes: int) -> Floats:
-    """Return 1 for the class of a sample and -1/(c - 1) for the others, shape (n, c)."""
-    return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
+from kernelquilt.data.validation import check_alignment
+from kernelquilt.kernels.inputs import KernelInput, predicts_lazily
+from kernelquilt.kernels.view_kernels import ViewKernels
 
 
 class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -105,11 +37,12 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     _shares_subsets = True  # takes `ViewSubsets`
     class_weight: Any
+    verbose: int
     input_: KernelInput
 
     @abstractmethod
-    def _learn(self, data: Samples, targets: Targets) -> None:
-        """Learn from checked data and keep what `_log_proba` needs, and the input."""
+    def _learn(self, data: Samples, targets: Targets, sample: Sample) -> None:
+        """Learn from checked data, of which a sample is in memory; keep what `_log_proba` needs."""
 
     @property
     @abstractmethod
@@ -143,6 +76,7 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
+            passes = Passes(type(self).__name__, self.verbose)
             data = check_samples(self, X, lazy=True)
             labels = check_labels(self, data, y, sample_weight).without_empty(self, data.observed)
             self.classes_, codes, weight = labels
@@ -150,8 +84,9 @@ class BaseRidgeClassifier(ClassifierMixin, BaseEstimator, ABC):
             Y = class_targets(codes, len(self.classes_))
             targets = Targets.of(Y, codes, weight, factors)
             data = prepare_samples(self, data, targets.copies)
+            sample = take_sample(self, data, targets, passes)
             with naming_indefinite(self, data):
-                self._learn(data, targets)
+                self._learn(data, targets, sample)
         return self
 
     @predicts_lazily
@@ -243,3 +178,21 @@ def loo_accuracy(log_proba: Floats, targets: Targets) -> float:
     """Return the weighted accuracy of leave-one-out scores (n, c)."""
     right = log_proba.argmax(axis=1) == targets.codes
     return float(np.average(right, weights=targets.weight))
+
+
+@contextmanager
+def naming_indefinite(estimator: Any, data: Samples) -> Iterator[None]:
+    """Turn a factorisation that fails into an error that names the kernel."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        stack = (
+            data
+            if isinstance(data, KernelStack)
+            else ViewKernels(estimator.kernels).fit_transform(data)
+        )
+        stack.check_psd()
+        raise ValueError(
+            f"the {len(stack.names)} kernels of {len(data)} samples are too ill-conditioned: "
+            f"{error}; scale them, or choose other kernels"
+        ) from error

@@ -7,38 +7,37 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Floats
-from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.data.labels import (
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
+from kernelquilt.core.passes import Passes
+from kernelquilt.data.sampling import Sample, take_sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import (
+    Samples,
     as_numbers,
+    check_samples,
     check_targets,
     explained_share,
+    input_tags,
+    prepare_samples,
     weights_of_seen,
 )
 from kernelquilt.data.validation import check_alignment
-from kernelquilt.kernels.inputs import (
-    KernelInput,
-    Samples,
-    check_samples,
-    input_tags,
-    naming_indefinite,
-    predicts_lazily,
-    prepare_samples,
-)
-from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.views import LEAST_SAMPLES
+from kernelquilt.kernels.inputs import KernelInput, predicts_lazily
+from kernelquilt.kernels.landmark_features import LEAST_SAMPLES
+from kernelquilt.quilt.ridge_classifier import naming_indefinite
 
 
 class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
     """Base of the regressors made of kernel ridges."""
 
     _shares_subsets = True  # takes `ViewSubsets`
+    verbose: int
     input_: KernelInput
 
     @abstractmethod
-    def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
-        """Learn from checked data and keep what `_predict_part` needs, and the input."""
+    def _learn(self, data: Samples, y: Floats, targets: Targets, sample: Sample) -> None:
+        """Learn from checked data, a sample of it in memory; keep what `_predict_part` needs."""
 
     @property
     @abstractmethod
@@ -72,6 +71,7 @@ class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         self._validate_params()
         with unchanged_on_error(self), single_threaded_blas():
+            passes = Passes(type(self).__name__, self.verbose)
             data = check_samples(self, X, lazy=True)
             self._check_before(data)
             y, weight = check_targets(self, data, y, sample_weight, as_numbers, several=True)
@@ -85,8 +85,9 @@ class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
             Y, self.mean_, self.scale_ = standardised(y, copies)
             targets = Targets.of(Y.reshape(len(y), -1), np.zeros(len(y), np.intp), copies)
             data = prepare_samples(self, data, targets.copies)
+            sample = take_sample(self, data, targets, passes)
             with naming_indefinite(self, data):
-                self._learn(data, y, targets)
+                self._learn(data, y, targets, sample)
         return self
 
     @predicts_lazily

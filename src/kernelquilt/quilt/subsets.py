@@ -18,8 +18,8 @@ from sklearn.ensemble import (
 )
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.quilt.model import Quilt
-from kernelquilt.quilt.space.pair_maps import Features
+from kernelquilt.kernels.landmark_features import Features
+from kernelquilt.quilt.space.model import Quilt
 from kernelquilt.quilt.space.subsets import completed_products
 
 FORESTS = (

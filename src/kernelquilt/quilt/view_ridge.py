@@ -6,25 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.utils import check_random_state
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.kernels.inputs import KernelInput, Samples
+from kernelquilt.data.sampling import Sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Samples
+from kernelquilt.kernels.landmark_features import check_feature_memory, fit_features, landmark_count
+from kernelquilt.kernels.landmark_maps import FeatureMap
 from kernelquilt.kernels.products import landmark_scores
-from kernelquilt.quilt.ridge import Sums, fit_feature_ridge
-from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.maps import FeatureMap
-from kernelquilt.quilt.space.passes import (
-    fit_sample_input,
-    fit_sample_views,
-    take_sample,
-    view_sums,
-)
-from kernelquilt.quilt.space.views import (
-    check_feature_memory,
-    landmark_count,
-    usable_views,
-)
+from kernelquilt.quilt.space.passes import ridge_sums, view_sums
+from kernelquilt.quilt.space.ridge import Sums, fit_feature_ridge
 
 
 @dataclass(frozen=True)
@@ -86,16 +77,14 @@ class FittedViews(NamedTuple):
 
     Attributes
     ----------
-    input : KernelInput
-        The landmarks.
     ridges : list of M ViewRidge, None for views of no use
     scores : ndarray of shape (M, n, c)
         Leave-one-out scores, zero for samples without the view.
     observed : ndarray of bool of shape (n, M)
+        The samples that the ridges have seen.
     targets : Targets of the n samples
     """
 
-    input: KernelInput
     ridges: list[ViewRidge | None]
     scores: Floats
     observed: Bools
@@ -113,7 +102,7 @@ class FittedViews(NamedTuple):
         )
 
 
-def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedViews:
+def fit_view_ridges(estimator: Any, data: Samples, targets: Targets, sample: Sample) -> FittedViews:
     """Fit the ridges of all views of an estimator.
 
     Parameters
@@ -121,36 +110,35 @@ def fit_view_ridges(estimator: Any, data: Samples, targets: Targets) -> FittedVi
     estimator : LateFusionClassifier or LateFusionRegressor
     data : MultiView or KernelStack of n samples
     targets : Targets of n samples
+    sample : Sample
+        Those in memory.
 
     Returns
     -------
     FittedViews
     """
-    rng = check_random_state(estimator.random_state)
-    sample = take_sample(estimator, data, targets, rng)
     n_all = int(np.count_nonzero(targets.copies))
     n_landmarks = landmark_count(estimator, data, n_all)
     check_feature_memory(estimator, data, n_all, n_landmarks)
-    held = fit_sample_input(estimator, data, sample)
-    observed = held.observed[sample.columns]
-    used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0))
-    views, Z = fit_sample_views(estimator, held, sample, np.flatnonzero(used), n_landmarks, rng)
-    views = views.forget_others()
+    views, Z, observed, _ = fit_features(estimator, data, sample, n_landmarks)
     sums: list[Any] = [None] * len(Z)
     if sample.everyone is not None:
-        sums = sample.everyone.sums(view_sums, views, name="experts on views")
-    present = [np.flatnonzero(observed[:, m]) for m in views.kernels]
+        sums = ridge_sums(sample.everyone, view_sums, views, name="experts on views")
+    present = [np.flatnonzero(each) for each in observed.T]
     with sample.passes.stage("experts on views"):
         found = Parallel(estimator.n_jobs, prefer="threads")(
             delayed(fit_view_ridge)(made, z[rows], sample.targets.part(rows), each)
             for made, z, rows, each in zip(views.maps, Z, present, sums, strict=True)
         )
     estimator.n_passes_ = sample.passes.count
-    ridges: list[ViewRidge | None] = [None] * len(used)
-    scores = np.zeros((len(used), *sample.targets.Y.shape))
+    M = len(views.input.names)
+    ridges: list[ViewRidge | None] = [None] * M
+    scores = np.zeros((M, *sample.targets.Y.shape))
     for m, rows, (ridge, loo) in zip(views.kernels, present, found, strict=True):
         ridges[m], scores[m, rows] = ridge, loo
-    return FittedViews(held, ridges, scores, observed, sample.targets)
+    having = np.zeros((len(observed), M), dtype=np.bool_)
+    having[:, views.kernels] = observed
+    return FittedViews(ridges, scores, having, sample.targets)
 
 
 def fused_scores(estimator: Any, rows: Any) -> Floats:

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from kernelquilt.core.solution import Options, Start
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.sets import Simplex
+from kernelquilt.core.weights.solution import Options, Start
 from kernelquilt.core.weights.solvers import newton, solve_qp
 from kernelquilt.data.transformer import ViewTransformer
 from kernelquilt.datasets import load_example, make_absent

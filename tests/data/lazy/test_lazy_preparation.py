@@ -8,7 +8,8 @@ from scipy.sparse import csr_array, issparse
 import kernelquilt as kq
 from kernelquilt.data.lazy import preparation
 from kernelquilt.data.preparation import as_given
-from kernelquilt.kernels.inputs import check_samples, prepare_samples, sample_blocks
+from kernelquilt.data.sampling import sample_blocks
+from kernelquilt.data.training import check_samples, prepare_samples
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 

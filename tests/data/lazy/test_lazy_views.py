@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 
 import kernelquilt as kq
 from kernelquilt.data.lazy.views import LazyViews
-from kernelquilt.kernels.inputs import sample_blocks
+from kernelquilt.data.sampling import sample_blocks
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from kernelquilt.core.solution import Options
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.sets import LP_OPTIONS
+from kernelquilt.core.weights.solution import Options
 from kernelquilt.core.weights.solvers import newton
 from kernelquilt.mkl.absent import convex
 from kernelquilt.mkl.absent.convex import Polytope

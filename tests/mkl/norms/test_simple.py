@@ -5,9 +5,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
-from kernelquilt.core.solution import Options, Start
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
 from kernelquilt.core.weights.sets import Simplex
+from kernelquilt.core.weights.solution import Options, Start
 from kernelquilt.mkl.norms.published import cutting_plane
 from kernelquilt.mkl.norms.published.cutting_plane import Cuts
 from kernelquilt.mkl.norms.simple import SOLVERS

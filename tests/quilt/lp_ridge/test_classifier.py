@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
-from kernelquilt.quilt.lp_ridge.weighted_ridge import WeightedRidge
-from kernelquilt.quilt.ridge import fit_ridge
-from kernelquilt.quilt.ridge_classifier import class_targets
+from kernelquilt.data.targets import class_targets
+from kernelquilt.quilt.space.ridge import fit_ridge
+from kernelquilt.quilt.space.weighted_ridge import WeightedRidge
 from problems import random_kernels
 
 

@@ -30,7 +30,6 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from kernelquilt._typing import Floats, Indices
-from kernelquilt.core.solution import TINY
 from kernelquilt.core.svm.dual import (
     EXACT,
     MAX_ITER,
@@ -47,6 +46,7 @@ from kernelquilt.core.svm.dual import (
 from kernelquilt.core.svm.factor_descent import descend
 from kernelquilt.core.svm.factor_reading import FactorReader
 from kernelquilt.core.svm.weighted_svm import CombinedKernel
+from kernelquilt.core.weights.solution import TINY
 from kernelquilt.core.weights.solvers import diagonals
 
 MAX_DESCENTS = 4

@@ -13,8 +13,8 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.in_step import current_reader
-from kernelquilt.core.solution import TINY
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.solution import TINY
 
 BYTES_AT_A_TIME = 2**20  # fewer take longer to hand over, more do not stay in a cache
 SEED = 20

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelquilt._typing import Floats, Indices
-from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.dual import feasible_start, free_duals, signed_bounds, tube_cost
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factor_reading import FactorReader
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import response
+from kernelquilt.core.weights.solution import Work
 from kernelquilt.core.weights.solvers import SVMPoint
 
 EXACT_ENTRIES = 2**22  # of the factors up to which every SVM is solved to rounding

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.dual import (
     MAX_ITER,
     BoxDual,
@@ -33,6 +32,7 @@ from kernelquilt.core.svm.dual import (
 )
 from kernelquilt.core.svm.factor_reading import FactorReader
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.solution import Work
 from kernelquilt.core.weights.solvers import (
     SVMAtWeights,
     SVMPoint,

@@ -1,1 +1,1 @@
-"""Sets of kernel weights and the solvers over them."""
+"""Sets of kernel weights, the solvers over them, and what they return."""

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.core.weights.solvers import UpdatedSet, solve_qp
+from kernelquilt.core.weights.solution import Options, Solution
+from kernelquilt.core.weights.solvers import (
+    SVMAtWeights,
+    UpdatedSet,
+    WeightSolver,
+    alternate,
+    certified_at,
+    newton,
+    solve_qp,
+)
 
 LP_OPTIONS = {  # the smallest tolerances that HiGHS takes
     "primal_feasibility_tolerance": 1e-10,
@@ -98,6 +107,34 @@ class NormBall(Simplex):
 
     def _minimiser(self, squared_norms: Floats) -> Floats:
         return lp_weights(squared_norms, self.p)
+
+
+def solve_in_norm(
+    svm: SVMAtWeights, p: float, allowed: Bools, options: Options, *, newton_below: float
+) -> Solution:
+    """Minimise ``J`` over the weights whose lp-norm is at most one.
+
+    Parameters
+    ----------
+    svm : SVMAtWeights
+        Not solved before.
+    p : float
+        Exponent of the norm, at least 1; infinite for weights of 1.
+    allowed : ndarray of bool of shape (M,)
+        Kernels that may have weight.
+    options : Options
+    newton_below : float
+        Exponent below which Newton's method takes over from the closed-form update.
+
+    Returns
+    -------
+    Solution
+        With the certificate it ended with.
+    """
+    if p == np.inf:
+        return certified_at(svm, allowed.astype(np.float64), options)
+    solver: WeightSolver[Simplex] = newton if p < newton_below else alternate
+    return solver(svm, Simplex(allowed) if p == 1.0 else NormBall(allowed, p), options)
 
 
 def lp_weights(squared_norms: Floats, p: float) -> Floats:

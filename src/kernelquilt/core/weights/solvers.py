@@ -45,7 +45,7 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import TINY, Options, Solution, Step, Work
+from kernelquilt.core.weights.solution import TINY, Options, Solution, Step, Work
 
 Set_contra = TypeVar("Set_contra", contravariant=True)
 ARMIJO = 1e-4

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelquilt._messages import distinct_names, quoted
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Array
+from kernelquilt.data.containers import distinct_names
 from kernelquilt.data.files.tables import (
     LABELS,
     TABLES,

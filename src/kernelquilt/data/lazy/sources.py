@@ -12,12 +12,13 @@ from zlib import crc32
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from kernelquilt._messages import check_mask, check_names, quoted
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Indices
 from kernelquilt.core.blocks import default_lengths, sliced_chunks
 from kernelquilt.core.chunks import Chunks, LocalChunks
-from kernelquilt.core.limits import in_copy_of_file
-from kernelquilt.data.blocks import as_csr, cells, is_frame, names_of_columns
+from kernelquilt.data.blocks import as_csr, cells, in_copy_of_file, is_frame
+from kernelquilt.data.columns import names_of_columns
+from kernelquilt.data.containers import check_mask, check_names
 from kernelquilt.data.lazy.assembly import Assembly, assembled
 from kernelquilt.data.lazy.views import LazyViews
 from kernelquilt.data.views import MultiView

@@ -6,7 +6,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelquilt._messages import check_mask, check_names, quoted, row_positions
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Indices
 from kernelquilt.core.chunks import Chunks
 from kernelquilt.core.dask_chunks import dask_chunks, without_rows
@@ -17,11 +17,17 @@ from kernelquilt.data.blocks import (
     is_dask,
     is_frame,
     names_by_position,
-    names_of_columns,
     take,
 )
+from kernelquilt.data.columns import names_of_columns
+from kernelquilt.data.containers import (
+    check_mask,
+    check_names,
+    check_observed_values,
+    row_positions,
+)
 from kernelquilt.data.lazy.assembly import Assembly, assembled, joined_views
-from kernelquilt.data.views import MultiView, check_observed_values
+from kernelquilt.data.views import MultiView
 
 SHOWN = 12  # views in the text of lazy views
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt.core.solution import TINY, Step
+from kernelquilt.core.weights.solution import TINY, Step
 from kernelquilt.inspection.style import COLOURS, RULE, grid_for, label, line_style, plain
 
 AXES = {"solves": "SVM solves", "seconds": "seconds since the first step"}

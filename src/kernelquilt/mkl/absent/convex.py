@@ -55,10 +55,10 @@ from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Array, Bools, Floats, Indices, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.sets import LP_OPTIONS
+from kernelquilt.core.weights.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.weights.solvers import WeightSet, newton
 from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.absent.shared_coef import SharedCoefSVM
@@ -189,7 +189,7 @@ def solve_convex_absent_mkl(
     weights, dual_coef : ndarrays of shape (M,) and (n,), optional
         Weights and signed duals to start from; used by "exact" only.
     on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
+        Called with every :class:`~kernelquilt.core.weights.solution.Step`.
 
     Returns
     -------

@@ -43,8 +43,8 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.solution import Options, Solution, Step
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     MARGIN_FLOOR,
@@ -86,7 +86,7 @@ def solve_iterative_absent_mkl(
     dual_coef : ndarray of shape (n,), optional
         Signed duals to start the first MKL problem from.
     on_step : callable, optional
-        Called with the :class:`~kernelquilt.core.solution.Step` of every MKL problem.
+        Called with the :class:`~kernelquilt.core.weights.solution.Step` of every MKL problem.
 
     Returns
     -------

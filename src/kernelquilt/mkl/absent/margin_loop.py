@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.core.solution import Options, Solution, Step, Work, warn_unless_settled
+from kernelquilt.core.weights.solution import Options, Solution, Step, Work, warn_unless_settled
 from kernelquilt.mkl.fitting import BaseMKLClassifier, gathered
 
 MARGIN_FLOOR = 1e-3

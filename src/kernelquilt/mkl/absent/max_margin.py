@@ -41,8 +41,8 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step, Work
 from kernelquilt.core.svm.weighted_svm import WeightedSVM, quadratic_forms
+from kernelquilt.core.weights.solution import Options, Solution, Step, Work
 from kernelquilt.core.weights.solvers import clearly_negative, diagonals
 from kernelquilt.mkl.absent.margin_loop import (
     MARGIN_FLOOR,
@@ -82,7 +82,7 @@ def solve_max_margin_absent(
     dual_coef : ndarray of shape (n,), optional
         Signed duals to start the first SVM from.
     on_step : callable, optional
-        Called with the :class:`~kernelquilt.core.solution.Step` of every SVM.
+        Called with the :class:`~kernelquilt.core.weights.solution.Step` of every SVM.
 
     Returns
     -------

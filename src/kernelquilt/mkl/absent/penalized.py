@@ -57,9 +57,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import combined_product
+from kernelquilt.core.weights.solution import Options, Solution, Step
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     ROUNDING,
@@ -127,7 +127,7 @@ def solve_penalized_absent_mkl(
     weights, dual_coef : ndarrays of shape (M,) and (n,), optional
         Weights and signed duals to start the first MKL problem from.
     on_step : callable, optional
-        Called with the :class:`~kernelquilt.core.solution.Step` of every MKL problem.
+        Called with the :class:`~kernelquilt.core.weights.solution.Step` of every MKL problem.
 
     Returns
     -------

@@ -27,9 +27,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.dual import bias, box_gap, free_duals, largest_share, signed_bounds
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, response, solve_svm
+from kernelquilt.core.weights.solution import Work
 from kernelquilt.core.weights.solvers import SVMPoint, diagonals
 
 JITTER = 1e-10  # epsilon in units of the mean diagonal of a kernel

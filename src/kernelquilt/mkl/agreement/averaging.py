@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats
-from kernelquilt.core.solution import Solution
+from kernelquilt.core.weights.solution import Solution
 from kernelquilt.kernels.factor_input import FactorInput
 from kernelquilt.kernels.products import kernel_products
 from kernelquilt.kernels.subsets import samples_in

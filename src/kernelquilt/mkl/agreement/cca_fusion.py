@@ -7,13 +7,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import quoted, unchanged_on_error
+from kernelquilt._messages import quoted
 from kernelquilt._typing import Array, Bools, Floats
-from kernelquilt.core.limits import check_memory
-from kernelquilt.data.labels import check_labels, class_scores, classes_of, weights_of_seen
+from kernelquilt.core.limits import check_memory, unchanged_on_error
+from kernelquilt.data.training import (
+    check_labels,
+    check_samples,
+    class_scores,
+    classes_of,
+    input_tags,
+    weights_of_seen,
+)
 from kernelquilt.data.validation import check_alignment
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import check_samples, count_kernels, fit_input, input_tags
+from kernelquilt.kernels.inputs import count_kernels, fit_input
 from kernelquilt.kernels.maps import EmpiricalKernelMap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.nmcca import NmCCA

@@ -8,8 +8,8 @@ from scipy.sparse.csgraph import connected_components
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.psd import PositivePart
-from kernelquilt.core.solution import Solution, Step, Work
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, solve_svm
+from kernelquilt.core.weights.solution import Solution, Step, Work
 from kernelquilt.mkl.agreement.interior_point import Agreement, Disagreement, agree
 
 PASSES_PER_ITERATION = 8.0  # products with the kernels, and the system they are part of

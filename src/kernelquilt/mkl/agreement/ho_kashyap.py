@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.solution import Step
+from kernelquilt.core.weights.solution import Step
 from kernelquilt.mkl.agreement.joint_ridge import JointRidge, Smoother
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge import AgreementProblem, Minimum, Outputs

@@ -47,11 +47,12 @@ from sklearn.utils._param_validation import Interval
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.solution import Options, Solution, Step
+from kernelquilt.data.training import Samples
 from kernelquilt.data.views import MultiView
 from kernelquilt.kernels.factor_input import FactorInput
-from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input
+from kernelquilt.kernels.inputs import KernelInput, fit_input
 from kernelquilt.mkl.agreement.averaging import (
     CONSTRAINTS,
     kernel_outputs,
@@ -105,7 +106,7 @@ def solve_mhks(
     dual_coef, view_intercepts : ndarrays of shape (M, n) and (M,), optional
         Where to start, zero by default.
     on_step : callable, optional
-        Called with the :class:`~kernelquilt.core.solution.Step` of every Newton step.
+        Called with the :class:`~kernelquilt.core.weights.solution.Step` of every Newton step.
 
     Returns
     -------

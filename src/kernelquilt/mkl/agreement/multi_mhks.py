@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step
+from kernelquilt.core.weights.solution import Options, Solution, Step
 from kernelquilt.mkl.agreement.ho_kashyap import ho_kashyap
 from kernelquilt.mkl.agreement.mhks import MHKSClassifier
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
@@ -59,7 +59,7 @@ def solve_ho_kashyap(
     max_iter : int, default=10000
         Cap on the iterations.
     on_step : callable, optional
-        Called with the :class:`~kernelquilt.core.solution.Step` of every iteration.
+        Called with the :class:`~kernelquilt.core.weights.solution.Step` of every iteration.
 
     Returns
     -------

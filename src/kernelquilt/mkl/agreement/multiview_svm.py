@@ -40,7 +40,7 @@ from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution
+from kernelquilt.core.weights.solution import Options, Solution
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier, check_penalties
 from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Squares

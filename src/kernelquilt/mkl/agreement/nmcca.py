@@ -45,9 +45,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error, warn_all_absent
 from kernelquilt._typing import Floats
-from kernelquilt.core.limits import single_threaded_blas
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
+from kernelquilt.data.containers import warn_all_absent
 from kernelquilt.data.new_samples import match_views
 from kernelquilt.data.validation import check_alignment, check_dense, validate_views
 from kernelquilt.data.views import MultiView

@@ -31,7 +31,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.solution import TINY, Step
+from kernelquilt.core.weights.solution import TINY, Step
 from kernelquilt.mkl.agreement.spectra import WeightedViews
 
 QUICK = 1e-7  # gradient norm, as a share of the residual, above which quick solves will do

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.solution import Solution, Work
+from kernelquilt.core.weights.solution import Solution, Work
 from kernelquilt.mkl.agreement.averaging import check_penalties
 from kernelquilt.mkl.agreement.spectra import SpectrumStore
 from kernelquilt.mkl.agreement.squared_hinge import AgreementProblem, Minimum, Outputs

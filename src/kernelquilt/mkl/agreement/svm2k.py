@@ -40,10 +40,11 @@ from sklearn.utils._param_validation import Interval
 from kernelquilt._messages import quoted
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.solution import Options, Solution
 from kernelquilt.data.low_rank import LowRankStack
-from kernelquilt.kernels.inputs import KernelInput, Samples, check_gram_memory
+from kernelquilt.data.training import Samples
+from kernelquilt.kernels.inputs import KernelInput, check_gram_memory
 from kernelquilt.mkl.agreement.averaging import ViewAverageClassifier
 from kernelquilt.mkl.agreement.coupled_views import solve_views
 from kernelquilt.mkl.agreement.disagreement import Band

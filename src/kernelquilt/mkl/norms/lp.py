@@ -42,10 +42,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Options, Solution, Start, Step
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.sets import NormBall
+from kernelquilt.core.weights.solution import Options, Solution, Start, Step
 from kernelquilt.core.weights.solvers import WeightSolver, alternate, newton
 from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem
 from kernelquilt.mkl.norms.simple import solve_simple_mkl

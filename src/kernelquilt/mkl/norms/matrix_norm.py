@@ -53,8 +53,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
+from kernelquilt.core.weights.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.weights.solvers import WeightSolver
 from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem
 from kernelquilt.mkl.norms.lp import solve_lp_mkl

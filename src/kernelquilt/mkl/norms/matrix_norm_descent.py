@@ -21,7 +21,7 @@ point solves the problem of another C.
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Options, Solution
+from kernelquilt.core.weights.solution import Options, Solution
 from kernelquilt.core.weights.solvers import (
     FLOOR_SHARE,
     MAX_FLOOR,

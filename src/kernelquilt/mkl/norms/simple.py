@@ -40,10 +40,10 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Options, Solution, Start, Step
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
 from kernelquilt.core.weights.sets import Simplex
+from kernelquilt.core.weights.solution import Options, Solution, Start, Step
 from kernelquilt.core.weights.solvers import WeightSolver, newton
 from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem
 from kernelquilt.mkl.norms.published.cutting_plane import level_method, silp
@@ -94,7 +94,7 @@ def solve_simple_mkl(
     weights, dual_coef : ndarrays of shape (M,) and of y, optional
         Weights and signed duals to start from.
     on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
+        Called with every :class:`~kernelquilt.core.weights.solution.Step`.
 
     Returns
     -------

@@ -28,10 +28,10 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.dual import largest_share, signed_bounds
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, solve_svm, svm_with_margins
+from kernelquilt.core.weights.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.weights.solvers import certified_at
 from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.lbfgs import Pair, apply_inverse_hessian
-from kernelquilt.core.solution import TINY, Options, Step
+from kernelquilt.core.weights.solution import TINY, Options, Step
 from kernelquilt.mkl.per_sample.gating import GatedSVM, GatePoint
 
 REACH = 2.0  # by which a step may move the scores of gates

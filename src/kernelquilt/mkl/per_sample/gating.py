@@ -21,8 +21,8 @@ import numpy as np
 from scipy.special import expit
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Work
 from kernelquilt.core.svm.weighted_svm import svm_with_margins
+from kernelquilt.core.weights.solution import Work
 from kernelquilt.core.weights.solvers import SVMPoint
 
 

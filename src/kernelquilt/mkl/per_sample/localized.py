@@ -48,10 +48,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step, warn_unless_settled
+from kernelquilt.core.weights.solution import Options, Solution, Step, warn_unless_settled
 from kernelquilt.core.weights.solvers import clearly_negative
+from kernelquilt.data.training import Samples, without_view
 from kernelquilt.data.validation import check_dense
-from kernelquilt.kernels.inputs import KernelInput, Samples, without_view
+from kernelquilt.kernels.inputs import KernelInput
 from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem, Prepared, gathered
 from kernelquilt.mkl.per_sample.gate_descent import descend_gates, random_starts
 from kernelquilt.mkl.per_sample.gate_inputs import GateInputs, KernelFeatures, ViewFeatures
@@ -125,7 +126,7 @@ def solve_localized_mkl(
     gate_weights : ndarray of shape (M, d + 1), optional
         The first start, bias last; by default zeros, which means equal gates.
     on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
+        Called with every :class:`~kernelquilt.core.weights.solution.Step`.
 
     Returns
     -------

@@ -63,7 +63,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step, Work
+from kernelquilt.core.weights.solution import Options, Solution, Step, Work
 from kernelquilt.kernels.products import kernel_products
 from kernelquilt.mkl.fitting import BaseMKLClassifier, BinaryProblem, gathered
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
@@ -135,7 +135,7 @@ def solve_sample_adaptive_mkl(
     tol : float, default=1e-3
         Relative duality gap of the MKL problems.
     on_step : callable, optional
-        Called with the :class:`~kernelquilt.core.solution.Step` of every iteration.
+        Called with the :class:`~kernelquilt.core.weights.solution.Step` of every iteration.
 
     Returns
     -------

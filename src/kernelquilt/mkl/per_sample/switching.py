@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.solution import TINY, Solution, Work
+from kernelquilt.core.weights.solution import TINY, Solution, Work
 from kernelquilt.mkl.norms.simple import solve_simple_mkl
 from kernelquilt.mkl.per_sample.switch_step import switch_step, switched_kernels, switched_products
 

@@ -24,8 +24,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.solution import Options, Solution
 from kernelquilt.core.svm.factors import Factors
+from kernelquilt.core.weights.solution import Options, Solution
 from kernelquilt.mkl.absent.convex import Polytope, simplex_weights
 from kernelquilt.mkl.regression.norms import UniformMKLRegressor
 from kernelquilt.mkl.regression.regressor import BaseMKLRegressor, PreparedTargets

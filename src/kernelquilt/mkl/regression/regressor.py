@@ -14,20 +14,22 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error, warn_user
+from kernelquilt._messages import warn_user
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Start, warn_unless_converged
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.data.labels import (
+from kernelquilt.core.weights.solution import Options, Solution, Start, warn_unless_converged
+from kernelquilt.data.training import (
     as_numbers,
+    check_samples,
     check_targets,
     explained_share,
+    input_tags,
     moderate,
     weights_of_seen,
 )
 from kernelquilt.data.validation import check_alignment
-from kernelquilt.kernels.inputs import KernelInput, check_samples, input_tags
+from kernelquilt.kernels.inputs import KernelInput
 from kernelquilt.mkl.fitting import (
     forget_factors,
     forget_others,

@@ -37,10 +37,10 @@ import numpy as np
 
 from kernelquilt._typing import Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Start, Step
 from kernelquilt.core.svm.factors import Factors
 from kernelquilt.core.svm.weighted_svr import svr_with_tube
 from kernelquilt.core.weights.sets import NormBall, Simplex
+from kernelquilt.core.weights.solution import Options, Solution, Start, Step
 from kernelquilt.core.weights.solvers import alternate, certified_at, newton
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 
@@ -80,7 +80,7 @@ def solve_mkl_regression(
     weights, dual_coef : ndarrays of shape (M,) and (n,), optional
         Weights and duals to start from.
     on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
+        Called with every :class:`~kernelquilt.core.weights.solution.Step`.
 
     Returns
     -------

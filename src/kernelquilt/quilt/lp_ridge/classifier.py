@@ -42,8 +42,11 @@ from sklearn.utils._param_validation import StrOptions
 
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution, Step
-from kernelquilt.kernels.inputs import Samples
+from kernelquilt.core.weights.sets import solve_in_norm
+from kernelquilt.core.weights.solution import Options, Solution, Step
+from kernelquilt.data.sampling import Sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Samples
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
 from kernelquilt.quilt.lp_ridge.fitting import (
     CONSTRAINTS,
@@ -51,11 +54,11 @@ from kernelquilt.quilt.lp_ridge.fitting import (
     learn_lp_ridge,
     lp_ridge_scores,
 )
-from kernelquilt.quilt.lp_ridge.weighted_ridge import WeightedRidge, solve_weights
-from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, Targets, loo_accuracy
+from kernelquilt.quilt.ridge_classifier import BaseRidgeClassifier, loo_accuracy
 from kernelquilt.quilt.space.weighted import (
     DEFAULT_PENALTY,
 )
+from kernelquilt.quilt.space.weighted_ridge import WeightedRidge
 from kernelquilt.quilt.stacking import solve_softmax_stacking
 
 
@@ -96,7 +99,7 @@ def solve_lp_mkl_ridge(
     method : {"auto", "alternating"}, default="auto"
         Newton's method below p = 1.5, or the closed-form update for every p.
     on_step : callable, optional
-        Called with every :class:`~kernelquilt.core.solution.Step`.
+        Called with every :class:`~kernelquilt.core.weights.solution.Step`.
 
     Returns
     -------
@@ -123,7 +126,7 @@ def solve_lp_mkl_ridge(
     part = K if len(used) == n else np.array([kernel[np.ix_(used, used)] for kernel in K])
     ridge = WeightedRidge(part, np.ascontiguousarray(Y[used].T), lam, weight[used])
     options = Options(tol, max_iter, on_step=on_step)
-    solution = solve_weights(ridge, p, allowed, options, newton_below=_below(method))
+    solution = solve_in_norm(ridge, p, allowed, options, newton_below=_below(method))
     dual_coef = np.zeros((Y.shape[1], n))
     dual_coef[:, used] = solution.dual_coef
     return replace(solution, dual_coef=dual_coef, intercept=np.atleast_1d(solution.intercept))
@@ -262,8 +265,8 @@ class LpMKLRidgeClassifier(BaseRidgeClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, data: Samples, targets: Targets) -> None:
-        loo, part = learn_lp_ridge(self, data, targets)
+    def _learn(self, data: Samples, targets: Targets, sample: Sample) -> None:
+        loo, part = learn_lp_ridge(self, data, targets, sample)
         self.stacking_ = solve_softmax_stacking(loo[None], part.codes, sample_weight=part.weight)
         self.loo_score_ = loo_accuracy(self.stacking_.combine(loo[None]), part)
 

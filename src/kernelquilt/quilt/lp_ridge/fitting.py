@@ -6,28 +6,24 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.solution import Options, Solution, warn_unless_converged
-from kernelquilt.kernels.inputs import Samples
+from kernelquilt.core.weights.solution import Options, Solution, warn_unless_converged
+from kernelquilt.data.sampling import Sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Samples
+from kernelquilt.kernels.landmark_features import (
+    LANDMARK_CONSTRAINTS,
+    check_feature_memory,
+    fit_features,
+    landmark_count,
+)
 from kernelquilt.kernels.products import landmark_scores
 from kernelquilt.mkl.fitting import progress_reporter
 from kernelquilt.mkl.norms.lp import CLOSED_FORM_FROM
-from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit
-from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.passes import (
-    fit_sample_input,
-    fit_sample_views,
-    take_sample,
-    weighted_sums,
-)
-from kernelquilt.quilt.space.views import (
-    LANDMARK_CONSTRAINTS,
-    check_feature_memory,
-    landmark_count,
-)
+from kernelquilt.quilt.space.passes import ridge_sums, weighted_sums
+from kernelquilt.quilt.space.ridge import FeatureRidge, RidgeFit
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty, kernels_of
 
 CONSTRAINTS: dict[str, Any] = {
@@ -45,7 +41,9 @@ CONSTRAINTS: dict[str, Any] = {
 }
 
 
-def learn_lp_ridge(model: Any, data: Samples, targets: Targets) -> tuple[Floats, Targets]:
+def learn_lp_ridge(
+    model: Any, data: Samples, targets: Targets, sample: Sample
+) -> tuple[Floats, Targets]:
     """Learn weights and ridge of a model, and keep them as its attributes.
 
     Parameters
@@ -53,6 +51,8 @@ def learn_lp_ridge(model: Any, data: Samples, targets: Targets) -> tuple[Floats,
     model : LpMKLRidgeClassifier or LpMKLRidgeRegressor
     data : MultiView or KernelStack of n samples
     targets : Targets of n samples
+    sample : Sample
+        Those in memory.
 
     Returns
     -------
@@ -66,23 +66,15 @@ def learn_lp_ridge(model: Any, data: Samples, targets: Targets) -> tuple[Floats,
         raise ValueError(
             f"p must be a number, or a list of at least one, each at least 1; got {model.p!r}"
         )
-    rng = check_random_state(model.random_state)
-    sample = take_sample(model, data, targets, rng)
     n_all = int(np.count_nonzero(targets.copies))
     n_landmarks = landmark_count(model, data, n_all)
     check_feature_memory(model, data, n_all, n_landmarks)
-    held = fit_sample_input(model, data, sample)
-    held.describe(model)
-    seen = np.asarray(held.observed[sample.columns].any(axis=0))
-    views, Z = fit_sample_views(
-        model, held, sample, np.flatnonzero(seen), n_landmarks, rng, centred=False
-    )
-    views = views.forget_others()
+    views, Z, _, _ = fit_features(model, data, sample, n_landmarks, least=1, centred=False)
     part, everyone, sums, kernels = sample.targets, sample.everyone, None, None
     if everyone is None:
         kernels = kernels_of(Z)
     else:
-        (sums,) = everyone.sums(weighted_sums, views, name="all views side by side")
+        (sums,) = ridge_sums(everyone, weighted_sums, views, name="all views side by side")
     weighted = WeightedSums(np.hstack(Z), [z.shape[1] for z in Z], part, kernels, sums)
     fits = Parallel(model.n_jobs, prefer="threads")(
         delayed(_fit_exponent)(model, float(p), weighted, part) for p in exponents
@@ -90,8 +82,8 @@ def learn_lp_ridge(model: Any, data: Samples, targets: Targets) -> tuple[Floats,
     best = min(range(len(fits)), key=lambda number: fits[number][2].error)
     model.lam_, solution, ridge, fit = fits[best]
     model.p_ = float(exponents[best])
-    model.weights_ = np.zeros(len(seen))
-    model.weights_[seen] = solution.weights
+    model.weights_ = np.zeros(len(views.input.names))
+    model.weights_[views.kernels] = solution.weights
     model.objective_ = solution.objective
     model.duality_gap_ = solution.duality_gap
     model.n_iter_, model.n_solves_ = solution.n_iter, solution.n_solves

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from kernelquilt._typing import Floats
-from kernelquilt.kernels.inputs import Samples
+from kernelquilt.data.sampling import Sample
+from kernelquilt.data.targets import Targets
+from kernelquilt.data.training import Samples
 from kernelquilt.quilt.lp_ridge.fitting import (
     CONSTRAINTS,
     entries_per_row,
     learn_lp_ridge,
     lp_ridge_scores,
 )
-from kernelquilt.quilt.ridge_classifier import Targets
 from kernelquilt.quilt.ridge_regressor import BaseRidgeRegressor, determination
 
 
@@ -136,8 +137,8 @@ class LpMKLRidgeRegressor(BaseRidgeRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _learn(self, data: Samples, y: Floats, targets: Targets) -> None:
-        loo, part = learn_lp_ridge(self, data, targets)
+    def _learn(self, data: Samples, y: Floats, targets: Targets, sample: Sample) -> None:
+        loo, part = learn_lp_ridge(self, data, targets, sample)
         self.loo_score_ = determination(part.Y, loo, part.weight)
 
     @property

@@ -1,1 +1,1 @@
-"""Views in the span of landmarks: their features, regressions between them, and ridges on them."""
+"""Numerics on features of views: regressions between them, ridges on them, and their experts."""

@@ -1,6 +1,6 @@
 """The experts of a quilt: what they are, and how each is fitted.
 
-What they are for is told in :mod:`kernelquilt.quilt.model`.
+What they are for is told in :mod:`kernelquilt.quilt.space.model`.
 """
 
 from dataclasses import replace
@@ -10,15 +10,23 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.core.solution import Options
-from kernelquilt.quilt.ridge import PENALTIES, FeatureRidge, Sums, fit_feature_ridge, fit_ridge
-from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.maps import compact, independent_directions, times_triangular
+from kernelquilt.core.weights.solution import Options
+from kernelquilt.data.targets import Targets
+from kernelquilt.kernels.landmark_maps import independent_directions
+from kernelquilt.quilt.space.pair_maps import compact
+from kernelquilt.quilt.space.ridge import (
+    PENALTIES,
+    FeatureRidge,
+    Sums,
+    fit_feature_ridge,
+    fit_ridge,
+)
 from kernelquilt.quilt.space.weighted import WeightedSums, default_penalty
 
-EXPONENTS = (np.inf, 1.0, 4.0 / 3.0, 2.0, 4.0)
-FEW_EXPONENTS = (np.inf, 4.0 / 3.0)  # where samples are many, and each costs more than it brings
+EXPONENTS = (1.0, 4.0 / 3.0, 2.0, 4.0, np.inf)
+FEW_EXPONENTS = (4.0 / 3.0, np.inf)  # where samples are many, and each costs more than it brings
 RATES = (0.3, 1.0)
+STRIP = 256  # columns of a triangular matrix that are multiplied at a time
 FEW_POINTS = 500  # landmarks by which a rate is chosen, where not all samples are landmarks
 WEIGHT_STEPS, WEIGHT_GAP = 8, 1e-3  # when to stop learning weights; predictions hardly notice
 
@@ -107,7 +115,7 @@ class Joint(NamedTuple):
 
     def scores_of_products(self, products: Floats, lengths: Floats) -> Floats:
         """Return the same from products (n_rows, n_points) with the points, in one pass."""
-        from kernelquilt.quilt.compiled import add_joint_scores
+        from kernelquilt.quilt.space.compiled import add_joint_scores
 
         ridge = self.ridge
         scores = np.tile(ridge.bias, (len(products), 1))
@@ -248,3 +256,12 @@ def fit_joint_exactly(made: JointMap, D: Floats, targets: Targets) -> tuple[Join
 def _two_classes(Y: Floats) -> bool:
     """Whether the first of the outputs (n, c) is minus the other."""
     return Y.shape[1] == 2 and bool((Y[:, 0] == -Y[:, 1]).all())
+
+
+def times_triangular(rows: Floats, upper: Floats) -> Floats:
+    """Return the product of rows (n, k) with a matrix (k, k) that is zero below its diagonal."""
+    product = np.empty(rows.shape)
+    for start in range(0, len(upper), STRIP):
+        stop = min(start + STRIP, len(upper))
+        np.matmul(rows[:, :stop], upper[:stop, start:stop], out=product[:, start:stop])
+    return product

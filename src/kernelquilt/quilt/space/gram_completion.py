@@ -8,8 +8,8 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.data.stack import KernelStack
-from kernelquilt.quilt.space.maps import independent_directions
-from kernelquilt.quilt.space.pair_maps import Features
+from kernelquilt.kernels.landmark_features import Features
+from kernelquilt.kernels.landmark_maps import independent_directions
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernelquilt._typing import Floats, Indices
-from kernelquilt.quilt.space.maps import compact, rounded
-
-Features = list[Floats]  # of M views, (n_rows, D_p) each, zero where absent
+from kernelquilt._typing import Floats, Indices, Numbers
+from kernelquilt.kernels.landmark_features import Features
 
 
 class Similarities:
@@ -151,3 +149,14 @@ def rounded_map(each: PairMap) -> PairMap:
     if isinstance(each, ByFeatures):
         return ByFeatures({l: rounded(W) for l, W in each.maps.items()})
     return each
+
+
+def rounded(values: Floats) -> Floats:
+    """Round to single precision, so that half of the bytes hold the same numbers (`compact`)."""
+    return values.astype(np.float32).astype(np.float64)
+
+
+def compact(values: Floats) -> Numbers:
+    """Return numbers in single precision if none changes."""
+    single = values.astype(np.float32)
+    return single if np.array_equal(single, values) else values

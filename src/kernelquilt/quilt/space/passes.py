@@ -9,168 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelquilt._typing import Floats, Indices
-from kernelquilt.core.blocks import Block, Blocks, default_lengths, sliced_chunks
-from kernelquilt.core.passes import Passes
-from kernelquilt.data.lazy.views import LazyViews
-from kernelquilt.data.stack import KernelStack
+from kernelquilt._typing import Floats
+from kernelquilt.core.blocks import Block
+from kernelquilt.data.sampling import AllSamples, Names
+from kernelquilt.data.training import Samples
 from kernelquilt.data.views import MultiView
-from kernelquilt.kernels.inputs import KernelInput, Samples, fit_input, sample_blocks
-from kernelquilt.quilt.ridge import Sums
-from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.pair_maps import Features
+from kernelquilt.kernels.landmark_features import ViewFeatures
 from kernelquilt.quilt.space.regressions import rooted
+from kernelquilt.quilt.space.ridge import Sums
 from kernelquilt.quilt.space.transfer import PairSums, Transfer
-from kernelquilt.quilt.space.views import MOST_SAMPLES, ViewFeatures, fit_views
-
-Names = tuple[str, ...] | None
 
 
-class AllSamples(NamedTuple):
-    """All samples in blocks.
-
-    Attributes
-    ----------
-    blocks : Blocks
-        With targets, weights and numbers of copies beside.
-    names : tuple of str, or None for kernels
-        Names of the views.
-    """
-
-    blocks: Blocks
-    names: Names
-
-    def sum(self, function: Any, *shared: Any, name: str) -> tuple[Any, ...]:
-        """Add up one of the functions below over the blocks."""
-        return self.blocks.sum(function, self.names, *shared, name=name)
-
-    def sums(self, function: Any, *shared: Any, name: str) -> list[Sums]:
-        """Do so with a function that returns sums for ridge regressions."""
-        arrays = self.sum(function, *shared, name=name)
-        return [Sums(*arrays[k : k + 3]) for k in range(0, len(arrays), 3)]
-
-
-class Sample(NamedTuple):
-    """Samples in memory by which choices are made: all of them, or some.
-
-    Attributes
-    ----------
-    rows : ndarray of int of shape (n,)
-        Their positions among the training samples.
-    data : MultiView or KernelStack of n samples
-    targets : Targets of n samples
-    columns : ndarray of int of shape (n,)
-        What they are called by the input from `fit_input`.
-    everyone : AllSamples or None
-        None if these are all that count.
-    passes : Passes
-        Tells how far a fit is.
-    """
-
-    rows: Indices
-    data: Samples
-    targets: Targets
-    columns: Indices
-    everyone: AllSamples | None
-    passes: Passes
-
-    def in_blocks(self, data: Samples, targets: Targets, n_jobs: int | None) -> "Sample":
-        """Return the same, beside all training samples in blocks."""
-        if self.everyone is not None:
-            return self
-        return self._replace(everyone=_in_blocks(data, targets, n_jobs, self.passes))
-
-    def part(self, rows: Indices) -> "Sample":
-        """Return some of the samples."""
-        if len(rows) == len(self.rows):
-            return self
-        return Sample(
-            self.rows[rows],
-            self.data[rows],
-            self.targets.part(rows),
-            self.columns[rows],
-            self.everyone,
-            self.passes,
-        )
-
-
-def take_sample(
-    estimator: Any, data: Samples, targets: Targets, rng: np.random.RandomState
-) -> Sample:
-    """Take at most `MOST_SAMPLES` of the training samples that count into memory.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With `n_jobs`, the threads over the blocks of all samples, and `verbose`.
-    data : MultiView, LazyViews or KernelStack of n samples
-    targets : Targets of n samples
-    rng : RandomState
-        Draws them.
-
-    Returns
-    -------
-    Sample
-    """
-    passes = Passes(type(estimator).__name__, estimator.verbose)
-    rows, everyone = np.flatnonzero(targets.copies > 0), None
-    if len(rows) > MOST_SAMPLES:
-        everyone = _in_blocks(data, targets, estimator.n_jobs, passes)
-        rows = rows[np.sort(rng.choice(len(rows), MOST_SAMPLES, replace=False))]
-    elif len(rows) == len(data) and not isinstance(data, LazyViews):
-        return Sample(rows, data, targets, rows, None, passes)
-    # new samples given as kernels have all training samples as their columns
-    columns = rows if isinstance(data, KernelStack) else np.arange(len(rows))
-    with passes.stage(f"{len(rows)} of {len(data)} samples drawn and read"):
-        part = data[rows]
-    return Sample(rows, part, targets.part(rows), columns, everyone, passes)
-
-
-def fit_sample_input(estimator: Any, data: Samples, sample: Sample) -> KernelInput:
-    """Fit the kernels of training samples `data` to some of them."""
-    if isinstance(data, KernelStack):
-        return fit_input(estimator, data, None)
-    return fit_input(estimator, sample.data, sample.targets.copies)
-
-
-def fit_sample_views(
-    estimator: Any,
-    held: KernelInput,
-    sample: Sample,
-    kernels: Indices,
-    n_landmarks: int,
-    rng: np.random.RandomState,
-    *,
-    centred: bool = True,
-) -> tuple[ViewFeatures, Features]:
-    """Fit the features of some kernels as an estimator asks for; see `fit_views`."""
-    return fit_views(
-        held,
-        sample.data,
-        sample.columns,
-        kernels,
-        sample.targets.copies,
-        n_landmarks=n_landmarks,
-        landmarks=estimator.landmarks,
-        rng=rng,
-        centred=centred,
-        n_jobs=estimator.n_jobs,
-    )
-
-
-def _in_blocks(data: Samples, targets: Targets, n_jobs: int | None, passes: Passes) -> AllSamples:
-    if isinstance(data, KernelStack):
-
-        def cut(rows: slice) -> Block:
-            part = data[rows]
-            return Block((part,), part.observed)
-
-        chunks = sliced_chunks(cut, default_lengths(len(data)), n_jobs=n_jobs, passes=passes)
-        made, names = Blocks(chunks), None
-    else:
-        assert isinstance(data, MultiView)
-        made, names = sample_blocks(data, n_jobs=n_jobs, passes=passes), data.names
-    return AllSamples(made.beside(targets.Y, targets.weight, targets.copies), names)
+def ridge_sums(everyone: AllSamples, function: Any, *shared: Any, name: str) -> list[Sums]:
+    """Add up a function below that returns what ridge regressions need, over all samples."""
+    arrays = everyone.sum(function, *shared, name=name)
+    return [Sums(*arrays[k : k + 3]) for k in range(0, len(arrays), 3)]
 
 
 def _rows(block: Block, names: Names) -> tuple[Samples, Floats, Floats, Floats]:

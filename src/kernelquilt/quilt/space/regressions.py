@@ -2,7 +2,7 @@ r"""Ridge regressions between features, and what they leave when a sample is lef
 
 A sample that counts as w copies is one whose features are multiplied by :math:`\sqrt w`, and so are
 its residuals. With h its leverage then, the residual without the share :math:`\theta` of its copies
-is that with all of them over :math:`1 - \theta h`, as in :mod:`kernelquilt.quilt.ridge`.
+is that with all of them over :math:`1 - \theta h`, as in :mod:`kernelquilt.quilt.space.ridge`.
 """
 
 from typing import Any, NamedTuple

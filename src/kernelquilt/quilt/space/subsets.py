@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelquilt._typing import Bools, Floats, Indices
-from kernelquilt.quilt.space.pair_maps import BySamples, Features, Similarities, times
+from kernelquilt.kernels.landmark_features import Features
+from kernelquilt.quilt.space.pair_maps import BySamples, Similarities, times
 from kernelquilt.quilt.space.transfer import Transfer
 
 HELD = 2**24  # numbers for all samples that are held at a time
@@ -205,7 +206,7 @@ def _add_filled(
 
     There is `space` for the products of a view.
     """
-    from kernelquilt.quilt.compiled import add_combinations
+    from kernelquilt.quilt.space.compiled import add_combinations
 
     # what is in no subset says nothing, and the mean is hardly ever needed
     sources = np.flatnonzero(weights.any(axis=(0, 1)))

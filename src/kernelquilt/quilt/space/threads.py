@@ -6,7 +6,7 @@ import numpy as np
 
 from kernelquilt._typing import Floats
 from kernelquilt.core.blocks import Block, Blocks, array_blocks
-from kernelquilt.quilt.ridge import Sums
+from kernelquilt.quilt.space.ridge import Sums
 
 
 def _blocks(Z: Floats, n_jobs: int | None) -> Blocks:

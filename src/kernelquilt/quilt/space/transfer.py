@@ -40,7 +40,8 @@ from joblib import Parallel, delayed
 
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples, Features, PairMap, rounded_map
+from kernelquilt.kernels.landmark_features import Features
+from kernelquilt.quilt.space.pair_maps import ByFeatures, BySamples, PairMap, rounded_map
 from kernelquilt.quilt.space.regressions import (
     Copies,
     refine_by_features,

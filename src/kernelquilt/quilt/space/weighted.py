@@ -5,17 +5,14 @@ from typing import Any
 import numpy as np
 
 from kernelquilt._typing import Floats
-from kernelquilt.core.solution import Options, Solution
+from kernelquilt.core.weights.sets import solve_in_norm
+from kernelquilt.core.weights.solution import Options, Solution
+from kernelquilt.data.targets import Targets
 from kernelquilt.kernels.centring import mean_diagonal
-from kernelquilt.quilt.lp_ridge.weighted_ridge import (
-    WeightedFeatureRidge,
-    WeightedRidge,
-    solve_weights,
-)
-from kernelquilt.quilt.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
-from kernelquilt.quilt.ridge_classifier import Targets
-from kernelquilt.quilt.space.pair_maps import Features
+from kernelquilt.kernels.landmark_features import Features
+from kernelquilt.quilt.space.ridge import FeatureRidge, RidgeFit, Sums, fit_feature_ridge, fit_ridge
 from kernelquilt.quilt.space.threads import summed
+from kernelquilt.quilt.space.weighted_ridge import WeightedFeatureRidge, WeightedRidge
 
 DEFAULT_PENALTY = 0.3
 
@@ -104,7 +101,7 @@ class WeightedSums:
             Y = np.ascontiguousarray(self.targets.Y[:, outputs].T)
             ridge = WeightedRidge(self.kernels, Y, lam, self.targets.weight)
         everyone = np.ones(self.n_kernels, dtype=np.bool_)
-        return solve_weights(ridge, p, everyone, options, newton_below=newton_below)
+        return solve_in_norm(ridge, p, everyone, options, newton_below=newton_below)
 
     def fit(self, weights: Floats) -> tuple[FeatureRidge, RidgeFit]:
         """Fit the ridge at given weights (M,)."""

@@ -6,12 +6,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from kernelquilt._messages import unchanged_on_error
 from kernelquilt._typing import Array, Bools, Floats
-from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.data.labels import check_weights
+from kernelquilt.core.limits import single_threaded_blas, unchanged_on_error
+from kernelquilt.data.training import check_weights, input_tags
 from kernelquilt.data.validation import check_alignment
-from kernelquilt.kernels.inputs import input_tags
 from kernelquilt.quilt.fitting import CONSTRAINTS
 from kernelquilt.quilt.regressor import QuiltRegressor
 from kernelquilt.quilt.survival.cox import (

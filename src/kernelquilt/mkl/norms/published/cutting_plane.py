@@ -39,8 +39,8 @@ from scipy.optimize import linprog
 
 from kernelquilt._typing import Floats
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import TINY, Options, Solution
 from kernelquilt.core.weights.sets import LP_OPTIONS, Simplex
+from kernelquilt.core.weights.solution import TINY, Options, Solution
 from kernelquilt.core.weights.solvers import Certificate, SVMAtWeights, SVMPoint, solve_qp
 
 LEVEL = 0.5

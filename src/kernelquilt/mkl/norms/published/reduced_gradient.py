@@ -32,8 +32,8 @@ import numpy as np
 
 from kernelquilt._typing import Bools, Floats
 from kernelquilt.core.limits import single_threaded_blas
-from kernelquilt.core.solution import Options, Solution
 from kernelquilt.core.weights.sets import Simplex
+from kernelquilt.core.weights.solution import Options, Solution
 from kernelquilt.core.weights.solvers import Certificate, SVMAtWeights, SVMPoint
 
 SMALLEST_WEIGHT = 1e-8

@@ -1,13 +1,13 @@
 r"""The quilt: views completed by transfer, two ridge experts on them, and late fusion beside.
 
 1. Each view has features in the span of its landmarks, centred and scaled to mean squared length 1
-   over the training samples that have it (:mod:`kernelquilt.quilt.space.maps`).
+   over the training samples that have it (:mod:`kernelquilt.kernels.landmark_maps`).
 2. Absent views are filled in (:mod:`kernelquilt.quilt.space.transfer`), without looking at targets:
    :math:`z_p`, and :math:`\hat K_p` for the kernels of all samples that belong to them.
-3. Expert A is a ridge regression (:mod:`kernelquilt.quilt.ridge`) on :math:`[\sqrt{g_p} z_p]_p`,
-   with equal weights or those of lp-MKL with squared loss (:mod:`kernelquilt.quilt.lp_ridge`), p of
-   1, 4/3, 2 or 4, whichever has the least leave-one-out error; only p = 4/3 where expert B has
-   fewer landmarks than there are samples.
+3. Expert A is a ridge regression (:mod:`kernelquilt.quilt.space.ridge`) on
+   :math:`[\sqrt{g_p} z_p]_p`, with equal weights or those of lp-MKL with squared loss
+   (:mod:`kernelquilt.quilt.lp_ridge`), p of 1, 4/3, 2 or 4, whichever has the least leave-one-out
+   error; only p = 4/3 where expert B has fewer landmarks than there are samples.
 4. Expert B is a ridge regression on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian
    kernel of all views together, :math:`D_{ij} = \sum_p |z_p(i) - z_p(j)|^2`, gamma of .3 or 1 by
    the same error, in the span of some of the samples (gamma is then chosen with 500 of them). With
@@ -38,9 +38,10 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from kernelquilt._typing import Bools, Floats
+from kernelquilt.data.targets import Targets
 from kernelquilt.kernels.functions import pair_median
-from kernelquilt.quilt.ridge import FeatureRidge, Sums
-from kernelquilt.quilt.ridge_classifier import Targets
+from kernelquilt.kernels.landmark_features import Features
+from kernelquilt.kernels.landmark_maps import centre_and_scale
 from kernelquilt.quilt.space.experts import (
     EXPONENTS,
     FEW_EXPONENTS,
@@ -60,9 +61,9 @@ from kernelquilt.quilt.space.experts import (
     joint_map,
     products_with,
 )
-from kernelquilt.quilt.space.maps import centre_and_scale, rounded
-from kernelquilt.quilt.space.pair_maps import Features
+from kernelquilt.quilt.space.pair_maps import rounded
 from kernelquilt.quilt.space.regressions import squared_lengths
+from kernelquilt.quilt.space.ridge import FeatureRidge, Sums
 from kernelquilt.quilt.space.threads import mapped, summed
 from kernelquilt.quilt.space.transfer import Transfer
 from kernelquilt.quilt.space.weighted import WeightedSums
@@ -277,7 +278,7 @@ def fit_quilt(
         sums = sum_over_all(data.completion, joint, by_pattern)
     sizes = [z.shape[1] for z in data.filled]
     weighted = WeightedSums(flat, sizes, targets, data.kernels, sums[M], n_jobs)
-    exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[:1]
+    exponents = (EXPONENTS if exact else FEW_EXPONENTS) if M > 1 else EXPONENTS[-1:]
     having = [np.flatnonzero(present) for present in observed.T]
     # a transfer leaves the kernels of samples that have them as they are
     kernels = data.kernels if isinstance(data.completion, TransferCompletion) else None
@@ -304,7 +305,8 @@ def fit_quilt(
     late_loo = np.zeros((M + pattern, *targets.Y.shape))
     for out, rows, (_, loo) in zip(late_loo, having, done, strict=False):
         out[rows] = loo
-    A, loo = min(done[M : M + len(exponents)], key=lambda each: each[0].ridge.error)
+    # equal weights, whose gap is zero, where learned ones are no better
+    A, loo = min(done[M : M + len(exponents)], key=lambda each: (each[0].ridge.error, each[0].gap))
     early_loo = [loo]
     found = done[M + len(exponents) : M + len(exponents) + len(joint)]
     B = None

@@ -32,7 +32,6 @@ SMALLEST = 1e-300  # below which kernels have few digits left, and their inverse
 NEGLIGIBLE = 1e-12  # remainder of k(x, x), in units of the largest, that counts as rounding
 NEGLIGIBLE_SINGLE = 1e-6  # the same for kernels in single precision
 INDEPENDENT = 1e-4  # share of what makes directions negligible, below which none may be
-STRIP = 256  # columns of a triangular matrix that are multiplied at a time
 INDEFINITE = 1e-6  # remainder of k(x, y) above which a kernel is not positive semi-definite
 TOO_INDEFINITE = 0.1  # negative eigenvalue, in units of the mean diagonal, that is refused
 
@@ -234,26 +233,6 @@ def _factored(K: Floats, order: Indices, least: float = 0.0) -> tuple[Floats, Fl
         return projection, features
     places = np.argsort(order)
     return projection[places], features[places]
-
-
-def times_triangular(rows: Floats, upper: Floats) -> Floats:
-    """Return the product of rows (n, k) with a matrix (k, k) that is zero below its diagonal."""
-    product = np.empty(rows.shape)
-    for start in range(0, len(upper), STRIP):
-        stop = min(start + STRIP, len(upper))
-        np.matmul(rows[:, :stop], upper[:stop, start:stop], out=product[:, start:stop])
-    return product
-
-
-def rounded(values: Floats) -> Floats:
-    """Round to single precision, so that half of the bytes hold the same numbers (`compact`)."""
-    return values.astype(np.float32).astype(np.float64)
-
-
-def compact(values: Floats) -> Numbers:
-    """Return numbers in single precision if none changes."""
-    single = values.astype(np.float32)
-    return single if np.array_equal(single, values) else values
 
 
 def _positive_part(K: Floats) -> tuple[Indices, Floats]:

@@ -6,12 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 
-from kernelquilt.quilt.ridge import (
-    PENALTIES,
-    fit_ridge,
-    solve_ridge_loo,
-    solve_spectral_loo,
-)
+from kernelquilt.quilt.space.ridge import PENALTIES, fit_ridge, solve_ridge_loo, solve_spectral_loo
 from kernelquilt.quilt.space.search import CLOSE, least_near
 from kernelquilt.quilt.stacking import (
     PENALTY,
@@ -77,8 +72,8 @@ def test_penalties_of_many_samples_are_searched(seed, monkeypatch):
     Y = np.c_[x[:, 0] * x[:, 1], x[:, 2]] + [0.1, 1.0, 3.0, 10.0][seed] * rng.normal(size=(300, 2))
     weight, share = rng.integers(0, 3, 300).astype(float), rng.uniform(0.1, 1.0, 300)
     every = solve_ridge_loo(K, Y, sample_weight=weight, held_out=share)
-    monkeypatch.setattr("kernelquilt.quilt.ridge.MANY", 100)
-    monkeypatch.setattr("kernelquilt.quilt.ridge.FEW", 70)
+    monkeypatch.setattr("kernelquilt.quilt.space.ridge.MANY", 100)
+    monkeypatch.setattr("kernelquilt.quilt.space.ridge.FEW", 70)
     some = solve_ridge_loo(K, Y, sample_weight=weight, held_out=share)
     assert some.lam == every.lam
     tried = np.isfinite(some.errors)
@@ -92,7 +87,7 @@ def test_an_indefinite_kernel_of_many_samples_needs_all_eigenvectors(monkeypatch
     rng = np.random.default_rng(0)
     K, Y = random_kernels(rng, 60, 1)[0][0] - 40.0 * np.eye(60), rng.normal(size=(60, 1))
     every = solve_ridge_loo(K, Y)
-    monkeypatch.setattr("kernelquilt.quilt.ridge.MANY", 10)
+    monkeypatch.setattr("kernelquilt.quilt.space.ridge.MANY", 10)
     np.testing.assert_array_equal(solve_ridge_loo(K, Y).loo, every.loo)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -12,22 +12,28 @@ from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Bools, Floats, Indices
 from kernelquilt.core.limits import check_memory
 from kernelquilt.data.gram import check_kernel
-from kernelquilt.kernels.inputs import KernelInput, Samples, count_kernels
-from kernelquilt.kernels.landmarks import LANDMARKS, TrainingKernel
-from kernelquilt.quilt.space.maps import FeatureMap, fit_map
-from kernelquilt.quilt.space.pair_maps import Features
+from kernelquilt.data.sampling import MOST_SAMPLES, Sample
+from kernelquilt.data.stack import KernelStack
+from kernelquilt.data.training import Samples
+from kernelquilt.kernels.inputs import KernelInput, count_kernels, fit_input
+from kernelquilt.kernels.landmark_maps import FeatureMap, fit_map
+from kernelquilt.kernels.landmarks import LANDMARKS, training_kernel
 
 LEAST_SAMPLES = 3  # that a view must have to be of use
-MOST_SAMPLES = 10_000  # that are held at a time, and that choices are made by
 ALL_LANDMARKS = 1000  # samples up to which all are landmarks by default
 MANY_LANDMARKS = 240  # landmarks of a view by default where samples are MOST_SAMPLES,
 GROWTH = 1 / 14  # growing with this power of their number
 FEW_LANDMARKS = 50  # the least of them where views are many,
 MOST_FEATURES = 3000  # so that there are no more features than these
+POINTS = (3, 10)  # least and most landmarks of all views together, for each landmark of a view
+POINT_SHARE = 6  # between them, one of so many samples
+MOST_POINTS = 2400  # but no more of them
 LANDMARK_CONSTRAINTS: dict[str, Any] = {
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "landmarks": [StrOptions(set(LANDMARKS))],
 }
+
+Features = list[Floats]  # of M views, (n_rows, D_p) each, zero where absent
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class ViewFeatures:
         The training samples, or what is left of them: the landmarks.
     kernels : ndarray of int of shape (M,)
         Which of its kernels.
+    names : tuple of M str
+        Their names.
     maps : list of M FeatureMap
     diagonals : ndarray of shape (M,)
         k(x, x) if it is the same for all training samples, else nan.
@@ -47,13 +55,9 @@ class ViewFeatures:
 
     input: KernelInput
     kernels: Indices
+    names: tuple[str, ...]
     maps: list[FeatureMap]
     diagonals: Floats
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the kernels."""
-        return tuple(self.input.names[m] for m in self.kernels)
 
     @property
     def n_features(self) -> int:
@@ -138,60 +142,96 @@ class ViewFeatures:
         return replace(self, maps=maps)
 
 
-def fit_views(
-    held: KernelInput,
+class FittedFeatures(NamedTuple):
+    """The features of training samples.
+
+    Attributes
+    ----------
+    views : ViewFeatures
+        Of the M kernels in use; of the training samples it knows the landmarks.
+    Z : Features of n samples
+    observed : ndarray of bool of shape (n, M)
+        Which kernels they have.
+    lengths : ndarray of shape (M, n)
+        Squared lengths, zero where absent.
+    """
+
+    views: ViewFeatures
+    Z: Features
+    observed: Bools
+    lengths: Floats
+
+    def part(self, rows: Indices) -> "FittedFeatures":
+        """Return those of some samples, in ascending order."""
+        if len(rows) == len(self.observed):
+            return self
+        Z = [z[rows] for z in self.Z]
+        return self._replace(Z=Z, observed=self.observed[rows], lengths=self.lengths[:, rows])
+
+
+def fit_features(
+    estimator: Any,
     data: Samples,
-    columns: Indices,
-    kernels: Indices,
-    copies: Floats,
-    *,
+    sample: Sample,
     n_landmarks: int,
-    landmarks: str,
-    rng: np.random.RandomState,
+    *,
+    least: int = LEAST_SAMPLES,
     centred: bool = True,
-    n_jobs: int | None = None,
-) -> tuple[ViewFeatures, Features]:
-    """Fit the features of training samples.
+) -> FittedFeatures:
+    """Fit the kernels of an estimator and their features to training samples.
+
+    The estimator is given its input, and the attributes that go with it.
 
     Parameters
     ----------
-    held : KernelInput
-        Fitted to the samples, or to more.
-    data : MultiView or KernelStack of n samples
-    columns : ndarray of int of shape (n,)
-        What the input calls them.
-    kernels : ndarray of int of shape (M,)
-        The kernels to take.
-    copies : ndarray of shape (n,)
-        As how many copies samples count.
+    estimator : estimator
+        With the parameters `kernels`, `landmarks` and `n_jobs`.
+    data : MultiView or KernelStack
+        All training samples.
+    sample : Sample
+        Those in memory.
     n_landmarks : int
         At most so many for each kernel.
-    landmarks : str
-        How they are chosen.
-    rng : RandomState
+    least : int, default=LEAST_SAMPLES
+        Samples that a kernel must have to be of use.
     centred : bool, default=True
         Whether features are centred and scaled.
-    n_jobs : int or None, default=None
-        Threads over the kernels.
 
     Returns
     -------
-    views : ViewFeatures
-    Z : Features of the n samples
-        Zero where absent.
+    FittedFeatures
     """
+    copies = sample.targets.copies
+    if isinstance(data, KernelStack):
+        held = fit_input(estimator, data, None)
+    else:
+        held = fit_input(estimator, sample.data, copies)
+    held.describe(estimator)
+    observed = held.observed[sample.columns]
+    used = usable_views(type(estimator).__name__, held.names, observed.sum(axis=0), least)
+    kernels = np.flatnonzero(used)
     # the same for all kernels, whatever their order, and drawn only where it is needed
     state = 0
-    if held.observed[columns].sum(axis=0).max() > n_landmarks:
-        state = rng.randint(np.iinfo(np.int32).max)
-    done = Parallel(n_jobs, prefer="threads")(
+    if observed.sum(axis=0).max() > n_landmarks:
+        state = sample.rng.randint(np.iinfo(np.int32).max)
+    done = Parallel(estimator.n_jobs, prefer="threads")(
         delayed(_fit_view)(
-            held, data, columns, m, copies if centred else None, n_landmarks, landmarks, state
+            held,
+            sample.data,
+            sample.columns,
+            m,
+            copies if centred else None,
+            n_landmarks,
+            estimator.landmarks,
+            state,
         )
         for m in kernels.tolist()
     )
-    maps, Z, diagonals = (list(each) for each in zip(*done, strict=True))
-    return ViewFeatures(held, kernels, maps, np.array(diagonals)), Z
+    maps, Z, lengths, diagonals = (list(each) for each in zip(*done, strict=True))
+    names = tuple(held.names[m] for m in kernels)
+    views = ViewFeatures(held, kernels, names, maps, np.array(diagonals))
+    observed = np.ascontiguousarray(observed[:, kernels])
+    return FittedFeatures(views.forget_others(), Z, observed, np.array(lengths))
 
 
 def _fit_view(
@@ -203,8 +243,11 @@ def _fit_view(
     n_landmarks: int,
     landmarks: str,
     state: int,
-) -> tuple[FeatureMap, Floats, float]:
-    """Return the map, the features and the value of the diagonal of one kernel."""
+) -> tuple[FeatureMap, Floats, Floats, float]:
+    """Return the map, features, squared lengths and the value of the diagonal of one kernel.
+
+    The `columns` (n,) are what the input calls the samples, of which `copies` (n,) count.
+    """
     rows = np.flatnonzero(held.observed[columns, m])
     having = held.narrowed(data, m)
     having = having if len(rows) == len(data) else having[rows]
@@ -212,39 +255,20 @@ def _fit_view(
     if landmarks == "uniform":
         # kernels share their landmarks as far as samples have them: fewer samples are kept
         chosen = np.sort(np.argsort(rng.random_sample(len(data))[rows])[:count])
+    elif count == len(rows):
+        chosen = np.arange(count)
     else:
-        chosen = _choose(held, having, m, called, count, landmarks, rng)
-    kernel = held.between(having, m, called[chosen])
-    check_kernel(kernel[chosen], held.names[m])
-    counted = None if copies is None else copies[rows]
-    made, found = fit_map(kernel, chosen, called[chosen], counted)
+        kernel = training_kernel(held, having, m, called)
+        chosen = np.sort(LANDMARKS[landmarks](kernel, count, rng))
     diag = held.diag(having, m)
-    same = np.nan if diag is None else _same(diag)
-    return made, _at(rows, found, len(data)), same
-
-
-def _choose(
-    held: KernelInput,
-    having: Samples,
-    m: int,
-    called: Indices,
-    count: int,
-    landmarks: str,
-    rng: np.random.RandomState,
-) -> Indices:
-    """Return positions of the landmarks among the samples that have kernel m."""
-    if count == len(called):
-        return np.arange(count)
-    points = None if held.views is None else having[having.names[0]]
-    kernel = TrainingKernel(
-        held.names[m],
-        len(called),
-        lambda chosen: held.between(having, m, called[chosen]),
-        lambda some, chosen: held.between(having[some], m, called[chosen]),
-        lambda: np.asarray(held.diag(having, m), dtype=np.float64),
-        points,
-    )
-    return np.sort(LANDMARKS[landmarks](kernel, count, rng))
+    assert diag is not None  # of training samples
+    similar = held.between(having, m, called[chosen])
+    check_kernel(similar[chosen], held.names[m])
+    counted = None if copies is None else copies[rows]
+    made, found = fit_map(similar, chosen, called[chosen], counted)
+    lengths = np.zeros(len(data))
+    lengths[rows] = made.lengths(found, diag.astype(np.float64))
+    return made, _at(rows, found, len(data)), lengths, _same(diag)
 
 
 def _at(rows: Indices, values: Floats, n: int) -> Floats:
@@ -273,6 +297,12 @@ def landmark_count(estimator: Any, data: Samples, n: int) -> int:
     return max(FEW_LANDMARKS, min(many, each))
 
 
+def joint_landmark_count(n: int, n_landmarks: int) -> int:
+    """Return the number of landmarks of all views together, for so many of each view."""
+    least, most = POINTS[0] * n_landmarks, min(POINTS[1] * n_landmarks, MOST_POINTS)
+    return min(n, max(least, min(most, n // POINT_SHARE)))
+
+
 def check_feature_memory(
     estimator: Any, data: Samples, n: int, n_landmarks: int, n_points: int = 0
 ) -> None:
@@ -298,7 +328,7 @@ def check_feature_memory(
     check_memory(n, M, needed, max_memory=limit, instead="lower n_landmarks; ")
 
 
-def usable_views(owner: str, names: tuple[str, ...], counts: Indices) -> Bools:
+def usable_views(owner: str, names: tuple[str, ...], counts: Indices, least: int) -> Bools:
     """Return which kernels (M,) enough samples have; warn of the others.
 
     Parameters
@@ -309,15 +339,17 @@ def usable_views(owner: str, names: tuple[str, ...], counts: Indices) -> Bools:
         Names of the kernels.
     counts : ndarray of int of shape (M,)
         How many training samples have each.
+    least : int
+        How many must have it.
 
     Returns
     -------
     used : ndarray of bool of shape (M,)
     """
-    used = np.asarray(counts >= LEAST_SAMPLES)
+    used = np.asarray(counts >= least)
     if not used.any():
         raise ValueError(
-            f"{owner} needs a view that at least {LEAST_SAMPLES} training samples have; the "
+            f"{owner} needs a view that at least {least} training samples have; the "
             f"{len(names)} kernels are observed for at most {counts.max()} samples"
         )
     few = [
@@ -327,7 +359,7 @@ def usable_views(owner: str, names: tuple[str, ...], counts: Indices) -> Bools:
     ]
     if few:
         warn_user(
-            f"{len(few)} of {len(names)} kernels are observed for less than {LEAST_SAMPLES} "
+            f"{len(few)} of {len(names)} kernels are observed for less than {least} "
             f"training samples and therefore ignored, now and in new data: {quoted(few)}"
         )
     return used

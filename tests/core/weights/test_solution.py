@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import kernelquilt as kq
-from kernelquilt.core.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.svm.weighted_svm import WeightedSVM
+from kernelquilt.core.weights.solution import Options, Solution, Start, Step, Work
 from kernelquilt.core.weights.solvers import certified_at
 from problems import random_problem
 

@@ -18,46 +18,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from kernelquilt._typing import Bools, Floats, Indices, Numbers
-from kernelquilt.core.solution import Options, Solution, Work
-from kernelquilt.core.weights.sets import NormBall, Simplex
-from kernelquilt.core.weights.solvers import (
-    SVMAtWeights,
-    SVMPoint,
-    WeightSolver,
-    alternate,
-    certified_at,
-    diagonals,
-    newton,
-)
-from kernelquilt.quilt.ridge import Sums
-
-
-def solve_weights(
-    ridge: SVMAtWeights, p: float, allowed: Bools, options: Options, *, newton_below: float
-) -> Solution:
-    """Solve for the weights of a ridge regression not solved before.
-
-    Parameters
-    ----------
-    ridge : WeightedRidge or WeightedFeatureRidge
-    p : float
-        Exponent of the norm.
-    allowed : ndarray of bool of shape (M,)
-        Kernels that may have weight.
-    options : Options
-    newton_below : float
-        Exponent below which Newton's method takes over from the closed-form update.
-
-    Returns
-    -------
-    Solution
-        With the duals of the ridge.
-    """
-    if p == np.inf:
-        return certified_at(ridge, allowed.astype(np.float64), options)
-    solver: WeightSolver[Simplex] = newton if p < newton_below else alternate
-    return solver(ridge, Simplex(allowed) if p == 1.0 else NormBall(allowed, p), options)
+from kernelquilt._typing import Floats, Indices, Numbers
+from kernelquilt.core.weights.solution import Work
+from kernelquilt.core.weights.solvers import SVMPoint, diagonals
+from kernelquilt.quilt.space.ridge import Sums
 
 
 class WeightedRidge:

@@ -1,4 +1,8 @@
-"""What is to be learned of samples: targets, classes and weights."""
+"""What an estimator is given to learn from: samples, targets, classes and weights, checked.
+
+`check_samples` and `check_labels` or `check_targets` check what a user hands over to ``fit``,
+`prepare_samples` fills cells and encodes categories if the estimator does so by itself.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
@@ -11,14 +15,145 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
-from kernelquilt._messages import warn_user
+from kernelquilt._messages import quoted, warn_user
 from kernelquilt._typing import Array, Bools, Floats, Indices
-from kernelquilt.core.solution import TINY
-from kernelquilt.data.blocks import in_memory, missing
-from kernelquilt.data.validation import check_alignment
+from kernelquilt.core.weights.solution import TINY
+from kernelquilt.data.blocks import in_memory, is_frame, missing
+from kernelquilt.data.lazy.preparation import fit_preparation
+from kernelquilt.data.lazy.sources import slices_of
+from kernelquilt.data.lazy.views import LazyViews
+from kernelquilt.data.low_rank import LowRankStack
+from kernelquilt.data.preparation import ColumnPreparation, PreparedViews
+from kernelquilt.data.stack import KernelStack, as_stack
+from kernelquilt.data.transformer import ViewTransformer
+from kernelquilt.data.validation import (
+    LEARNED,
+    check_alignment,
+    remember_views,
+    training_summary,
+    validate_views,
+)
+from kernelquilt.data.views import MultiView
+
+Samples = MultiView | KernelStack | LowRankStack
 
 LARGEST_WEIGHT = 1e50  # of a sample; squares of penalties must not overflow
 NEGLIGIBLE = 1e-30  # a weight, in units of the largest, that changes no bit of a sum
+IN_SLICES = 10_000  # samples above which prepared columns are not held beside those given
+
+
+def check_samples(estimator: Any, X: Any, *, lazy: bool = False) -> Samples:
+    """Return the training samples of an estimator with the parameters `kernels` and `views`.
+
+    Sets the attributes of the estimator that describe them. If it has the parameter ``prepare``,
+    views stay as they were given, and `prepare_samples` is next. With `lazy` they need not be in
+    memory, and may be `LazyViews`.
+    """
+    for name in LEARNED:
+        vars(estimator).pop(name, None)
+    data = _checked(estimator, X, lazy)
+    estimator.training_summary_ = training_summary(data)
+    return data
+
+
+def _checked(estimator: Any, X: Any, lazy: bool) -> Samples:
+    if isinstance(X, LowRankStack):
+        return _check_factors(estimator, X)
+    if isinstance(X, KernelStack) or is_precomputed(estimator.kernels):
+        if estimator.views is not None:
+            raise ValueError("views= describes the columns of 2-D data; leave it None for kernels")
+        stack = as_stack(X)
+        stack.check_square()
+        estimator.n_features_in_ = stack.shape[1]
+        return stack
+    return validate_views(
+        estimator, X, estimator.views, as_given=prepares_itself(estimator), lazy=lazy
+    )
+
+
+def _check_factors(estimator: Any, stack: LowRankStack) -> LowRankStack:
+    """Return factors, if the estimator works on factors and nothing is said about views."""
+    if not getattr(estimator, "_takes_factors", False):
+        raise ValueError(
+            f"X is a LowRankStack of {len(stack.names)} factors, which {type(estimator).__name__} "
+            "does not work on; give it views or a KernelStack"
+        )
+    if estimator.views is not None or getattr(estimator, "n_landmarks", None) is not None:
+        raise ValueError("views= and n_landmarks= are for views; leave them None for factors")
+    estimator.n_features_in_ = stack.shape[1]
+    return stack
+
+
+def is_precomputed(kernels: Any) -> bool:
+    """Whether `kernels` says that plain arrays of kernels are given."""
+    return isinstance(kernels, str) and kernels == "precomputed"
+
+
+def prepares_itself(estimator: Any) -> bool:
+    """Whether an estimator fills missing cells and encodes categories by itself."""
+    return getattr(estimator, "prepare", None) == "auto"
+
+
+def prepare_samples(estimator: Any, data: Samples, weight: Floats) -> Samples:
+    """Fill the missing cells and encode the categories of training samples, if asked for.
+
+    Sets ``preparation_`` of the estimator, the fitted transformer or None.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameter ``prepare``.
+    data : MultiView or KernelStack of n samples
+        From `check_samples`.
+    weight : ndarray of shape (n,)
+        Weights of the samples in means.
+
+    Returns
+    -------
+    data : MultiView or KernelStack of n samples
+        Complete numeric views are what they were; `PreparedViews`, or `PreparedLazyViews` of more
+        samples, if there are views.
+    """
+    estimator.preparation_ = None
+    if not isinstance(data, MultiView) or not prepares_itself(estimator):
+        return data
+    estimator.preparation_ = ViewTransformer(ColumnPreparation(scale=False, indicators=True))
+    estimator.preparation_.n_features_in_ = len(data.names)
+    remember_views(estimator.preparation_, data)
+    in_memory = not isinstance(data, LazyViews)
+    if in_memory and len(data) > IN_SLICES and not any(map(is_frame, data._blocks.values())):
+        data = slices_of(data)
+    if isinstance(data, LazyViews):
+        return fit_preparation(estimator.preparation_, data, weight)
+    return PreparedViews(estimator.preparation_._fit_views(data, weight=weight), data)
+
+
+def without_view(data: Samples, name: str, parameter: str) -> MultiView:
+    """Return training samples without a view that a parameter names and that has other uses."""
+    if not isinstance(data, MultiView):
+        raise ValueError(
+            f"{parameter}={name!r} names a view, but X holds {data.shape[1]} kernels; give views, "
+            f"or leave {parameter} None"
+        )
+    if name not in data.names:
+        raise ValueError(
+            f"{parameter}={name!r} is not among the {len(data.names)} views {quoted(data.names)}"
+        )
+    others = [other for other in data.names if other != name]
+    if not others:
+        raise ValueError(
+            f"{parameter}={name!r} is the only view, which leaves no view for the kernels; give it "
+            f"twice under two names, or leave {parameter} None"
+        )
+    return data.select(others)
+
+
+def input_tags(estimator: Any, tags: Any) -> Any:
+    """Return scikit-learn's tags of an estimator with the parameters `kernels` and `views`."""
+    tags.input_tags.allow_nan = estimator.views is not None or prepares_itself(estimator)
+    tags.input_tags.sparse = not is_precomputed(estimator.kernels)
+    tags.input_tags.pairwise = is_precomputed(estimator.kernels)
+    return tags
 
 
 def explained_share(y: Any, predicted: Any, sample_weight: Any = None) -> float:
