@@ -344,7 +344,7 @@ class TestQuilt:
         assert model.reliability_.argmax() == 0
         assert 0 <= model.expert_gap_ < 0.05
         assert model.expert_weights_.shape == (2,)
-        assert len(EXPONENTS) == 5
+        assert len(EXPONENTS) == 3
 
     def test_views_that_say_nothing_of_each_other_transfer_nothing(self):
         rng = np.random.default_rng(0)

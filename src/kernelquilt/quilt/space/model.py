@@ -6,7 +6,7 @@ r"""The quilt: views completed by transfer, two ridge experts on them, and late 
    :math:`z_p`, and :math:`\hat K_p` for the kernels of all samples that belong to them.
 3. Expert A is a ridge regression (:mod:`kernelquilt.quilt.space.ridge`) on
    :math:`[\sqrt{g_p} z_p]_p`, with equal weights or those of lp-MKL with squared loss
-   (:mod:`kernelquilt.quilt.lp_ridge`), p of 1, 4/3, 2 or 4, whichever has the least leave-one-out
+   (:mod:`kernelquilt.quilt.lp_ridge`), p of 1 or 4/3, whichever has the least leave-one-out
    error; only p = 4/3 where expert B has fewer landmarks than there are samples.
 4. Expert B is a ridge regression on :math:`\exp(-\gamma D / \mathrm{median}\,D)`, the Gaussian
    kernel of all views together, :math:`D_{ij} = \sum_p |z_p(i) - z_p(j)|^2`, gamma of .3 or 1 by
