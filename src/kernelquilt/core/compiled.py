@@ -57,8 +57,11 @@ def present_rows(K):  # type: ignore[no-untyped-def]
     present = np.empty(K.shape[:2], dtype=np.bool_)
     for p in range(K.shape[0]):
         for i in range(K.shape[1]):
-            # that of most rows is told by one entry
-            present[p, i] = K[p, i, i] != 0.0 or K[p, i].any()
+            size = abs(K[p, i, i])
+            if size == 0.0:  # that of most rows is told by one entry
+                for k in range(K.shape[2]):
+                    size += abs(K[p, i, k])
+            present[p, i] = size != 0.0
     return present
 
 

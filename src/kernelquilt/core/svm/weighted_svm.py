@@ -15,7 +15,7 @@ and combines only the rows of the kernel that the SVM looks at.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.solution import Work
@@ -25,7 +25,7 @@ from kernelquilt.core.svm.dual import (
     bias,
     box_gap,
     feasible_start,
-    free_duals,
+    free_indices,
     jittered_cholesky,
     largest_share,
     signed_bounds,
@@ -151,10 +151,11 @@ def response(block: Floats, slopes: Floats) -> Floats:
     factor = jittered_cholesky(block) if len(block) > 1 else None
     if factor is None:
         return np.zeros((slopes.shape[1], slopes.shape[1]))
-    right = np.column_stack([slopes, np.ones(len(block))])
-    Z = solve_triangular(factor, right, lower=True, check_finite=False)
+    right = np.ones((len(block), slopes.shape[1] + 1), order="F")
+    right[:, :-1] = slopes
+    Z, _ = lapack.dtrtrs(factor, right, lower=1, overwrite_b=1)
     columns, along = Z[:, :-1], Z[:, -1]
-    columns = columns - np.outer(along, (along @ columns) / (along @ along))
+    columns -= along[:, None] * ((along @ columns) / (along @ along))
     return np.asarray(columns.T @ columns)
 
 
@@ -220,7 +221,7 @@ class WeightedSVM:
         """Return the generalised Hessian of J at the point solved last, shape (M, M)."""
         total = np.zeros((len(self.K), len(self.K)))
         for row, b in enumerate(point.b):
-            free = np.flatnonzero(free_duals(b, self.lower[row], self.upper[row], self.tube))
+            free = free_indices(b, self.lower[row], self.upper[row], self.tube)
             if len(free) > 1 and self._kernel is not None:
                 total += response(self._kernel.block(free), point.products[row][:, free].T)
         return total
