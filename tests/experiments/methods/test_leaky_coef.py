@@ -3,6 +3,7 @@ import pytest
 
 import kernelquilt as kq
 from kernelquilt.experiments.methods.absent import LeakySharedCoef
+from kernelquilt.mkl.fitting import solve_cap
 
 CS = [0.1, 1.0, 10.0]
 
@@ -54,3 +55,7 @@ def test_a_search_scores_what_separate_fits_score(samples):
         for C in CS
     ]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], apart, atol=1e-12)
+
+
+def test_the_cap_on_its_solves_is_that_of_the_masked_form():
+    assert solve_cap(LeakySharedCoef()) == kq.ConvexAbsentMKLClassifier().max_iter

@@ -172,21 +172,34 @@ class WeightedSVM:
         Margins asked of the samples.
     U : ndarray of shape (n,) or (L, n)
         Upper bounds of the duals.
+    present : ndarray of shape (M, n), bool, optional
+        False for rows of kernels that are zero; found out by default.
     """
 
     tube: Floats | None = None
 
-    def __init__(self, K: Numbers, y: Floats, t: Floats, U: Floats) -> None:
+    def __init__(
+        self, K: Numbers, y: Floats, t: Floats, U: Floats, present: Bools | None = None
+    ) -> None:
         y, U = np.atleast_2d(y), np.atleast_2d(U)
         used = np.broadcast_to(t, U.shape)[U > 0]
-        self._hold(K, y * t, *signed_bounds(y, U), float(used.mean()) if len(used) else 1.0)
+        scale = float(used.mean()) if len(used) else 1.0
+        self._hold(K, y * t, *signed_bounds(y, U), scale, present)
 
-    def _hold(self, K: Numbers, s: Floats, lower: Floats, upper: Floats, scale: float) -> None:
+    def _hold(
+        self,
+        K: Numbers,
+        s: Floats,
+        lower: Floats,
+        upper: Floats,
+        scale: float,
+        present: Bools | None = None,
+    ) -> None:
         """Keep kernels, the dual problems of shape (L, n), and the size of what is learned."""
         from kernelquilt.core.compiled import present_rows
 
         self.K = K
-        self.present = present_rows(K)
+        self.present: Bools = present_rows(K) if present is None else present
         self.s, self.lower, self.upper = s, lower, upper
         self.scale = scale
         self.diag = diagonals(K)
@@ -287,13 +300,24 @@ class WeightedSVM:
 
 
 def svm_with_margins(
-    K: Numbers | Factors, y: Floats, C: float | Floats, margins: Floats | None = None
+    K: Numbers | Factors,
+    y: Floats,
+    C: float | Floats,
+    margins: Floats | None = None,
+    *,
+    like: SVMAtWeights | None = None,
 ) -> SVMAtWeights:
-    """Return the SVM on Grams (M, n, n) or factors with penalties C and margins, 1 by default."""
+    """Return the SVM on Grams (M, n, n) or factors with penalties C and margins, 1 by default.
+
+    What one with other margins on the same Grams, `like`, has found out about them is not looked
+    for again.
+    """
     margins = np.ones(y.shape) if margins is None else margins
     U = np.broadcast_to(C, y.shape) / margins
     if not isinstance(K, Factors):
-        return WeightedSVM(K, y, margins, U)
+        return WeightedSVM(
+            K, y, margins, U, like.present if isinstance(like, WeightedSVM) else None
+        )
     from kernelquilt.core.svm.factor_svm import FactorSVM  # which builds on this file
 
     return FactorSVM(K, y, margins, U)
