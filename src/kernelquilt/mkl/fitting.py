@@ -413,8 +413,7 @@ def solver_options(model: Any, start: Start, number: int = 0, n_problems: int = 
 
 def solve_cap(model: Any) -> int:
     """Return the cap on the solves of each problem."""
-    # an attribute max_iter that is no parameter is more than scikit-learn's checks can take
-    return int(model.get_params(deep=False).get("max_iter", sys.maxsize))
+    return int(getattr(model, "max_iter", sys.maxsize))
 
 
 def progress_reporter(model: Any, what: str = "") -> Callable[[Step], None] | None:

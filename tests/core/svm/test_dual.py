@@ -232,7 +232,7 @@ def slow_interval(b, f, lower, upper, tube):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_interval_and_the_loose_samples_of_a_tube(seed):
-    from kernelquilt.core.svm.dual_compiled import loose_samples
+    from kernelquilt.core.compiled import loose_samples
 
     rng = np.random.default_rng(seed)
     upper = rng.uniform(0.5, 2.0, size=40)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelquilt as kq
+from kernelquilt.core.compiled import present_rows
 from problems import absent_problem, primal_mkl
 
 unsettled = pytest.mark.filterwarnings(
@@ -164,3 +165,19 @@ def test_paths_equal_independent_fits(classifier, Cs):
         np.testing.assert_array_equal(model.predict(X), alone.predict(X))
     search = kq.MKLSearchCV(classifier, {"C": Cs}, cv=3).fit(X, y)
     assert search.best_score_ > 0.7
+
+
+def test_rows_that_are_zero_are_looked_for_once(monkeypatch):
+    X, y = kq.datasets.make_multiview(60, 4, random_state=0)
+    X = kq.datasets.make_absent(X, 0.5, random_state=0)
+    K = kq.ViewKernels().fit_transform(X).gram()
+    asked = []
+
+    def counted(K):
+        asked.append(len(K))
+        return present_rows(K)
+
+    monkeypatch.setattr("kernelquilt.core.compiled.present_rows", counted)
+    solution = kq.mkl.solve_iterative_absent_mkl(K, 2.0 * y - 1, X.observed)
+    assert solution.n_iter > 1
+    assert asked == [4]

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 AT_BOUND = 1e-12  # distance to a bound, in units of the box, that counts as rounding
 MAX_DROPS = 4
+REFINEMENTS = 3  # solves with a jittered factor, each for what the others have left
 RANK_TOLERANCE = 1e-11  # in units of the largest diagonal entry
 EXACT = 1e-10  # KKT gap, relative to the scale of t, that counts as solved to rounding
 FLOPS_PER_ENTRY = 20.0  # what a factorisation can do while SMO visits one kernel entry
@@ -89,6 +90,13 @@ def free_duals(b: Floats, lower: Floats, upper: Floats, tube: Floats | None = No
     return up & down & ((tube == 0.0) | (np.abs(b) > AT_BOUND * (upper - lower)))
 
 
+def free_indices(b: Floats, lower: Floats, upper: Floats, tube: Floats | None = None) -> Indices:
+    """Return the indices of `free_duals`."""
+    from kernelquilt.core.compiled import free_samples
+
+    return np.asarray(free_samples(b, lower, upper, _width(b, tube)))
+
+
 def _width(b: Floats, tube: Floats | None) -> Floats:
     return np.zeros(len(b)) if tube is None else tube
 
@@ -107,7 +115,7 @@ def kkt_interval(
     b: Floats, f: Floats, lower: Floats, upper: Floats, tube: Floats | None = None
 ) -> tuple[float, float]:
     """Return ``max f[up]`` and ``min f[down]``; -inf and inf where nothing may move."""
-    from kernelquilt.core.svm.dual_compiled import kkt_ends
+    from kernelquilt.core.compiled import kkt_ends
 
     f_up, f_down = kkt_ends(b, f, lower, upper, _width(b, tube))
     return f_up, f_down
@@ -115,7 +123,7 @@ def kkt_interval(
 
 def bias(b: Floats, f: Floats, lower: Floats, upper: Floats, tube: Floats | None = None) -> float:
     """Return the mean of ``f`` over the free samples, else the middle of the KKT interval."""
-    from kernelquilt.core.svm.dual_compiled import mean_slope
+    from kernelquilt.core.compiled import mean_slope
 
     slope, n_free = mean_slope(b, f, lower, upper, _width(b, tube))
     if n_free > 0:
@@ -157,7 +165,7 @@ def box_gap(
     A sample is off by ``f - intercept``. What this is above the tube costs ``upper``, what it is
     below costs ``-lower``, whatever the kernel and however exact the duals.
     """
-    from kernelquilt.core.svm.dual_compiled import summed_gap
+    from kernelquilt.core.compiled import summed_gap
 
     return float(summed_gap(b, f, lower, upper, intercept, _width(b, tube)))
 
@@ -191,8 +199,9 @@ def best_bias(
 
 def largest_share(b: Floats, lower: Floats, upper: Floats) -> float:
     """Return how much of its bound the dual has used up that has used most, at most 1."""
-    bound = np.where(b > 0, upper, -lower)
-    return float(np.max(np.abs(b) / np.where(bound > 0, bound, 1.0), initial=0.0))
+    from kernelquilt.core.compiled import largest_used
+
+    return float(largest_used(b.ravel(), lower.ravel(), upper.ravel()))
 
 
 def balanced(b: Floats, lower: Floats, upper: Floats) -> Floats:
@@ -303,7 +312,7 @@ def slide(G: Floats, f: Floats, start: Floats, lower: Floats, upper: Floats) -> 
 
 def jittered_cholesky(K: Floats) -> Floats | None:
     """Return the lower Cholesky factor of K plus the least jitter that works, or None."""
-    mean_diagonal = float(np.trace(K)) / len(K)
+    mean_diagonal = float(K.trace()) / len(K)
     if not mean_diagonal > 0.0:
         return None
     jitter = 1e-12 * mean_diagonal
@@ -320,26 +329,13 @@ def jittered_cholesky(K: Floats) -> Floats | None:
 
 def _solve_sum_constrained(K: Floats, right: Floats, total: float) -> Floats | None:
     """Solve ``K x = right + multiplier`` with ``sum(x) = total``, refined against the jitter."""
+    from kernelquilt.core.compiled import sum_constrained
+
     # a constant added to K only changes the multiplier, and helps where the rank is one short
-    factor = jittered_cholesky(K + float(np.trace(K)) / len(K))
+    factor = jittered_cholesky(K + float(K.trace()) / len(K))
     if factor is None:
         return None
-    ones = np.ones(len(K))
-
-    def solve(v: Floats) -> Floats:
-        return np.asarray(lapack.dpotrs(factor, v, lower=1)[0])
-
-    inverse_ones = solve(ones)
-    denominator = float(inverse_ones.sum())
-    x = np.zeros(len(K))
-    residual = right - right.mean()
-    missing = total
-    for _ in range(3):
-        step = solve(residual)
-        x += step + (missing - step.sum()) / denominator * inverse_ones
-        residual = right - K @ x
-        residual -= residual.mean()
-        missing = total - float(x.sum())
+    x = sum_constrained(K, factor, right, total, REFINEMENTS)
     return x if np.isfinite(x).all() else None
 
 
@@ -370,22 +366,29 @@ class BoxDual:
     face_cost: float = 0.0
     centred: bool = False  # whether it has been through the interior
 
+    def __post_init__(self) -> None:
+        self.width = _width(self.b, self.tube)
+
     @property
     def free(self) -> Indices:
         """Indices strictly between their bounds, and not at a kink."""
-        return np.flatnonzero(free_duals(self.b, self.lower, self.upper, self.tube))
+        from kernelquilt.core.compiled import free_samples
+
+        return np.asarray(free_samples(self.b, self.lower, self.upper, self.width))
 
     @property
     def violation(self) -> float:
         """The KKT gap, 0 if optimal."""
-        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper, self.tube)
+        f_up, f_down = kkt_interval(self.b, self.f, self.lower, self.upper, self.width)
         return max(0.0, f_up - f_down)
 
     @property
     def rounding(self) -> float:
         """The error to expect in `f`, below which no KKT gap can be brought."""
-        largest = float(self.kernel.diag.max()) * float(np.abs(self.b).sum())
-        return 4.0 * float(np.finfo(np.float64).eps) * (largest + float(np.abs(self.f).max()))
+        from kernelquilt.core.compiled import size_of_terms
+
+        size = float(size_of_terms(self.kernel.diag, self.b, self.f))
+        return 4.0 * float(np.finfo(np.float64).eps) * size
 
     @property
     def cost(self) -> float:
@@ -431,11 +434,9 @@ class BoxDual:
 
     def _smo(self, tol: float, max_iter: int) -> None:
         """Run SMO, on a compact copy of the samples that may still move if they are few."""
-        from kernelquilt.core.compiled import smo
-        from kernelquilt.core.svm.dual_compiled import loose_samples
+        from kernelquilt.core.compiled import loose_samples, smo
 
-        tube = _width(self.b, self.tube)
-        loose = loose_samples(self.b, self.f, self.lower, self.upper, tube)
+        loose = loose_samples(self.b, self.f, self.lower, self.upper, self.width)
         kernel, everything = self.kernel, len(loose) > 0.7 * len(self.b)
         some = slice(None) if everything else loose
         b = self.b[some]
@@ -449,7 +450,7 @@ class BoxDual:
             kernel.diag[some],
             self.lower[some],
             self.upper[some],
-            tube[some],
+            self.width[some],
             b,
             self.f[some],
             tol,

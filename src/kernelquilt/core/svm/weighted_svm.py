@@ -15,7 +15,7 @@ and combines only the rows of the kernel that the SVM looks at.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack
 
 from kernelquilt._typing import Bools, Floats, Indices, Numbers
 from kernelquilt.core.svm.dual import (
@@ -24,7 +24,7 @@ from kernelquilt.core.svm.dual import (
     bias,
     box_gap,
     feasible_start,
-    free_duals,
+    free_indices,
     jittered_cholesky,
     largest_share,
     signed_bounds,
@@ -121,7 +121,7 @@ class CombinedKernel:
 
     def block(self, indices: Indices) -> Floats:
         """Copy the square block of the given indices."""
-        from kernelquilt.core.svm.dual_compiled import square_block
+        from kernelquilt.core.compiled import square_block
 
         return np.asarray(square_block(self.need(indices), indices))
 
@@ -151,10 +151,11 @@ def response(block: Floats, slopes: Floats) -> Floats:
     factor = jittered_cholesky(block) if len(block) > 1 else None
     if factor is None:
         return np.zeros((slopes.shape[1], slopes.shape[1]))
-    right = np.column_stack([slopes, np.ones(len(block))])
-    Z = solve_triangular(factor, right, lower=True, check_finite=False)
+    right = np.ones((len(block), slopes.shape[1] + 1), order="F")
+    right[:, :-1] = slopes
+    Z, _ = lapack.dtrtrs(factor, right, lower=1, overwrite_b=1)
     columns, along = Z[:, :-1], Z[:, -1]
-    columns = columns - np.outer(along, (along @ columns) / (along @ along))
+    columns -= along[:, None] * ((along @ columns) / (along @ along))
     return np.asarray(columns.T @ columns)
 
 
@@ -171,21 +172,34 @@ class WeightedSVM:
         Margins asked of the samples.
     U : ndarray of shape (n,) or (L, n)
         Upper bounds of the duals.
+    present : ndarray of shape (M, n), bool, optional
+        False for rows of kernels that are zero; found out by default.
     """
 
     tube: Floats | None = None
 
-    def __init__(self, K: Numbers, y: Floats, t: Floats, U: Floats) -> None:
+    def __init__(
+        self, K: Numbers, y: Floats, t: Floats, U: Floats, present: Bools | None = None
+    ) -> None:
         y, U = np.atleast_2d(y), np.atleast_2d(U)
         used = np.broadcast_to(t, U.shape)[U > 0]
-        self._hold(K, y * t, *signed_bounds(y, U), float(used.mean()) if len(used) else 1.0)
+        scale = float(used.mean()) if len(used) else 1.0
+        self._hold(K, y * t, *signed_bounds(y, U), scale, present)
 
-    def _hold(self, K: Numbers, s: Floats, lower: Floats, upper: Floats, scale: float) -> None:
+    def _hold(
+        self,
+        K: Numbers,
+        s: Floats,
+        lower: Floats,
+        upper: Floats,
+        scale: float,
+        present: Bools | None = None,
+    ) -> None:
         """Keep kernels, the dual problems of shape (L, n), and the size of what is learned."""
         from kernelquilt.core.compiled import present_rows
 
         self.K = K
-        self.present = present_rows(K)
+        self.present: Bools = present_rows(K) if present is None else present
         self.s, self.lower, self.upper = s, lower, upper
         self.scale = scale
         self.diag = diagonals(K)
@@ -220,7 +234,7 @@ class WeightedSVM:
         """Return the generalised Hessian of J at the point solved last, shape (M, M)."""
         total = np.zeros((len(self.K), len(self.K)))
         for row, b in enumerate(point.b):
-            free = np.flatnonzero(free_duals(b, self.lower[row], self.upper[row], self.tube))
+            free = free_indices(b, self.lower[row], self.upper[row], self.tube)
             if len(free) > 1 and self._kernel is not None:
                 total += response(self._kernel.block(free), point.products[row][:, free].T)
         return total
@@ -286,13 +300,24 @@ class WeightedSVM:
 
 
 def svm_with_margins(
-    K: Numbers | Factors, y: Floats, C: float | Floats, margins: Floats | None = None
+    K: Numbers | Factors,
+    y: Floats,
+    C: float | Floats,
+    margins: Floats | None = None,
+    *,
+    like: SVMAtWeights | None = None,
 ) -> SVMAtWeights:
-    """Return the SVM on Grams (M, n, n) or factors with penalties C and margins, 1 by default."""
+    """Return the SVM on Grams (M, n, n) or factors with penalties C and margins, 1 by default.
+
+    What one with other margins on the same Grams, `like`, has found out about them is not looked
+    for again.
+    """
     margins = np.ones(y.shape) if margins is None else margins
     U = np.broadcast_to(C, y.shape) / margins
     if not isinstance(K, Factors):
-        return WeightedSVM(K, y, margins, U)
+        return WeightedSVM(
+            K, y, margins, U, like.present if isinstance(like, WeightedSVM) else None
+        )
     from kernelquilt.core.svm.factor_svm import FactorSVM  # which builds on this file
 
     return FactorSVM(K, y, margins, U)

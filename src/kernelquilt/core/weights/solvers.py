@@ -381,11 +381,11 @@ def _model_step(
     ``u + e`` lies in the set and is nowhere below `floor`, itself a point of the set or smaller.
     """
     allowed, at_most, equal = weight_set.allowed, weight_set.at_most_one, weight_set.equal_to_one
-    H = hessian[np.ix_(allowed, allowed)]
-    ridge = 1e-10 * float(np.trace(H)) + 1e-14 * float(np.abs(gradient).max())
+    H = hessian[allowed][:, allowed]
+    H.flat[:: len(H) + 1] += 1e-10 * float(H.trace()) + 1e-14 * float(np.abs(gradient).max())
     steps = np.zeros(len(allowed))
     steps[allowed] = solve_qp(
-        H + ridge * np.eye(len(H)),
+        H,
         gradient[allowed],
         (floor - u)[allowed],
         at_most[:, allowed],
@@ -411,10 +411,11 @@ def _reciprocal_hessian(hessian: Floats, gradient: Floats, value: float) -> Floa
     scale = float(np.trace(hessian))
     if not scale > 0.0:
         return hessian
-    ridge = 1e-12 * np.eye(len(gradient))
-    size = float(gradient @ np.linalg.solve(hessian / scale + ridge, gradient)) / scale
+    shifted = hessian / scale
+    shifted.flat[:: len(gradient) + 1] += 1e-12
+    size = float(gradient @ np.linalg.solve(shifted, gradient)) / scale
     factor = min(2.0 / max(value, TINY), RECIPROCAL_SHARE / max(size, TINY))
-    return hessian - factor * np.outer(gradient, gradient)
+    return hessian - (factor * gradient[:, None]) * gradient
 
 
 @single_threaded_blas()

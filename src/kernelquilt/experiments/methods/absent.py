@@ -3,14 +3,12 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import GridSearchCV
 
-from kernelquilt._typing import Array, Floats
+from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.literature.em import EMFill
 from kernelquilt.completion.literature.svt import SVTFill
-from kernelquilt.data.stack import KernelStack
+from kernelquilt.core.weights.solution import Options, Solution
 from kernelquilt.experiments.methods._recipes import (
     Fitted,
     ImpossibleError,
@@ -24,57 +22,47 @@ from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier, solve_conve
 from kernelquilt.mkl.absent.iterative import IterativeAbsentMKLClassifier
 from kernelquilt.mkl.absent.max_margin import MaxMarginAbsentClassifier
 from kernelquilt.mkl.absent.penalized import PenalizedAbsentMKLClassifier
+from kernelquilt.mkl.fitting import BinaryProblem
 from kernelquilt.mkl.norms.simple import SimpleMKLClassifier
+from kernelquilt.mkl.search import MKLSearchCV
 
 
-class LeakySharedCoef(ClassifierMixin, BaseEstimator):
+class LeakySharedCoef(ConvexAbsentMKLClassifier):
     """Eq. (31) and (32) of the paper as printed: kernels of absent training samples are read.
 
-    Two classes only. Takes stacks that still hold the entries behind their mask.
+    Takes stacks that still hold the entries behind their mask.
     """
 
     def __init__(self, C: float = 1.0) -> None:
-        self.C = C
+        super().__init__(C, formulation="shared_coef")
 
-    def fit(self, X: KernelStack, y: Any) -> "LeakySharedCoef":
-        """Fit to a stack of n_train samples that is masked but not emptied."""
-        self.classes_ = np.unique(y)
-        signs = np.where(y == self.classes_[1], 1.0, -1.0)
-        solution = solve_convex_absent_mkl(
-            np.ascontiguousarray(X.gram()),
-            signs,
-            X.observed,
-            C=self.C,
+    def _fit_input(self, data: Any, weight: Floats) -> Any:
+        held: Any = super()._fit_input(data, weight)
+        # the columns of absent training samples are not to be zero where scores are computed
+        everything = np.ones_like(held.training.observed)
+        held.training = held.training._replace(observed=everything)
+        return held
+
+    def _training_gram(self, held: Any, data: Any) -> tuple[Numbers, Bools]:
+        return np.ascontiguousarray(data.gram()), data.observed
+
+    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
+        return solve_convex_absent_mkl(
+            problem.K,
+            problem.y,
+            problem.observed,
+            C=problem.C,
             formulation="shared_coef",
             _leaky=True,
+            **options.keywords(),
         )
-        self.coef_, self.intercept_ = solution.dual_coef, solution.intercept
-        self.n_solves_, self.converged_ = solution.n_solves, solution.converged
-        self.duality_gap_ = solution.objective - solution.dual_bound
-        self.objective_ = solution.objective
-        self.training_ = X.ids
-        return self
-
-    def decision_function(self, X: KernelStack) -> Floats:
-        """Return the scores (n_rows,) of rows of the stack that was fitted, or of a new one."""
-        K = X.gram() if not X.square else self._columns(X)
-        seen = np.einsum("pij,pj->ip", K, self.coef_)
-        return np.asarray((X.observed * seen).sum(axis=1) + self.intercept_)
-
-    def predict(self, X: KernelStack) -> Array:
-        """Return the classes (n_rows,)."""
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
-
-    def _columns(self, X: KernelStack) -> Floats:
-        whole = X._shared.kernels
-        return np.stack([kernel[np.ix_(X.ids, self.training_)] for kernel in whole])
 
 
 def leaky(split: Split, tuning: Tuning) -> Fitted:
     """Tune and fit `LeakySharedCoef`."""
     if len(np.unique(split.y_train)) > 2:
         raise ImpossibleError("the leaky diagnostic is for two classes")
-    search = GridSearchCV(LeakySharedCoef(), tuning.candidates(("C",)), cv=tuning.splitter)
+    search = MKLSearchCV(LeakySharedCoef(), tuning.candidates(("C",)), cv=tuning.splitter)
     return from_search(search, split.leaky_stacks, split, tuning)
 
 

@@ -253,12 +253,13 @@ def _solve_shared_coef(
     """Solve Eq. (31) on the samples used; `seen` (n, M) says where its coefficients count."""
     allowed = polytope.allowed
     svm = SharedCoefSVM(K[allowed], observed[np.ix_(used, allowed)], y[used], C[used])
-    inner = newton(svm, Polytope(polytope.A[:, allowed], can_vanish=False), options)
+    own = polytope if allowed.all() else Polytope(polytope.A[:, allowed], can_vanish=False)
+    inner = newton(svm, own, options)
     coef = np.zeros((len(allowed), len(y)))
     alpha = svm.coefficients(inner.weights, inner.dual_coef)
     coef[np.ix_(allowed, used)] = seen[np.ix_(used, allowed)].T * alpha
     gamma = np.zeros(len(allowed))
-    gamma[allowed] = simplex_weights(Polytope(polytope.A[:, allowed]), inner)
+    gamma[allowed] = simplex_weights(own, inner)
     return replace(
         inner,
         weights=allowed.astype(np.float64),

@@ -44,7 +44,10 @@ import numpy as np
 from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.core.limits import single_threaded_blas
 from kernelquilt.core.svm.factors import Factors
-from kernelquilt.core.weights.solution import Options, Solution, Step
+from kernelquilt.core.svm.weighted_svm import svm_with_margins
+from kernelquilt.core.weights.sets import Simplex
+from kernelquilt.core.weights.solution import Options, Solution, Start, Step
+from kernelquilt.core.weights.solvers import SVMAtWeights, newton
 from kernelquilt.mkl.absent.margin_loop import (
     INNER_MAX_ITER,
     MARGIN_FLOOR,
@@ -55,7 +58,6 @@ from kernelquilt.mkl.absent.margin_loop import (
     taking_part,
 )
 from kernelquilt.mkl.fitting import BinaryProblem
-from kernelquilt.mkl.norms.simple import solve_simple_mkl
 
 
 @single_threaded_blas()
@@ -106,19 +108,13 @@ def solve_iterative_absent_mkl(
     C, used, allowed = taking_part(C, observed)
     margins = np.ones(len(y))
     weights: Floats | None = None
+    svm: SVMAtWeights | None = None
     loop = OuterLoop(Options(outer_tol, max_iter, on_step=on_step))
     while True:
-        inner = solve_simple_mkl(
-            K,
-            y,
-            C=C,
-            margins=margins,
-            allowed=allowed,
-            tol=tol,
-            max_iter=INNER_MAX_ITER,
-            weights=weights,
-            dual_coef=dual_coef,
-        )
+        # that of l1-norm MKL with these margins
+        svm = svm_with_margins(K, y, C, margins, like=svm)
+        options = Options(tol, INNER_MAX_ITER, Start(weights, dual_coef))
+        inner = newton(svm, Simplex(allowed), options)
         loop.count(inner)
         loop.record(inner)
         assert inner.slopes is not None
