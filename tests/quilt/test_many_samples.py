@@ -220,7 +220,7 @@ def test_ridges_are_searched_where_landmarks_are_many(samples, monkeypatch):
     X, y = samples
     options = {"experts": None, "n_landmarks": N}
     expected = kq.QuiltClassifier(**options).fit(X[:N], y[:N]).predict_proba(X[N:])
-    for module in ("ridge", "space.regressions"):
+    for module in ("space.ridge", "space.regressions"):
         monkeypatch.setattr(f"kernelquilt.quilt.{module}.MANY", 100)
     found = kq.QuiltClassifier(**options).fit(X[:N], y[:N]).predict_proba(X[N:])
     np.testing.assert_allclose(found, expected, atol=1e-9)
