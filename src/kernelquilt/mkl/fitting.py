@@ -254,7 +254,10 @@ class BaseMKLClassifier(ClassifierMixin, BaseEstimator, ABC):
         warn_if_indefinite(self, learned)
         # the last SVM is another one where the weights were learned with another penalty
         self._warn_unless_converged(learned + [last for first, last in fits if last is not first])
-        return learned
+        return [
+            first if last is first else replace(first, reach=np.inf)  # its bounds are others
+            for first, last in fits
+        ]
 
     def _keep_again(self, data: Prepared, solutions: list[Solution]) -> None:
         """Store solutions of binary problems that were found before."""
@@ -413,7 +416,8 @@ def solver_options(model: Any, start: Start, number: int = 0, n_problems: int = 
 
 def solve_cap(model: Any) -> int:
     """Return the cap on the solves of each problem."""
-    return int(getattr(model, "max_iter", sys.maxsize))
+    # an attribute max_iter that is no parameter is more than scikit-learn's checks can take
+    return int(model.get_params(deep=False).get("max_iter", sys.maxsize))
 
 
 def progress_reporter(model: Any, what: str = "") -> Callable[[Step], None] | None:

@@ -128,7 +128,7 @@ def path_fits(
     for candidate, model in zip(grid, models, strict=True):
         model._validate_params()
         model._take(data)
-        if last is not None and _is_same(model, *last, candidate):
+        if last is not None and _is_same(*last, candidate):
             model._keep_again(data, [replace(solution, work=Work()) for solution in last[1]])
         else:
             starts = None if last is None else _starts(*last, candidate)
@@ -178,17 +178,13 @@ def _starts(
 
 
 def _is_same(
-    model: PathEstimator,
-    before: Mapping[str, Any],
-    solutions: list[Solution],
-    candidate: Mapping[str, Any],
+    before: Mapping[str, Any], solutions: list[Solution], candidate: Mapping[str, Any]
 ) -> bool:
     """Return whether the problems of a candidate have the solutions of the one before."""
     reach = max(solution.reach for solution in solutions)
     certified = all(solution.distance <= solution.tol for solution in solutions)
     only_C = candidate.keys() == before.keys() and _changed(before, candidate) == {"C"}
-    # with C_weights there is one more SVM, whose bounds are others
-    if reach >= NEAR_BOUND or not (certified and only_C) or getattr(model, "C_weights", None):
+    if reach >= NEAR_BOUND or not (certified and only_C):
         return False
     return bool(reach * before["C"] < NEAR_BOUND * candidate["C"])
 

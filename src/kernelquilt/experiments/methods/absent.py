@@ -8,7 +8,6 @@ from kernelquilt._typing import Bools, Floats, Numbers
 from kernelquilt.completion.fill import MeanFill, ZeroFill
 from kernelquilt.completion.literature.em import EMFill
 from kernelquilt.completion.literature.svt import SVTFill
-from kernelquilt.core.weights.solution import Options, Solution
 from kernelquilt.experiments.methods._recipes import (
     Fitted,
     ImpossibleError,
@@ -18,11 +17,10 @@ from kernelquilt.experiments.methods._recipes import (
     from_search,
 )
 from kernelquilt.experiments.study.splits import Split
-from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier, solve_convex_absent_mkl
+from kernelquilt.mkl.absent.convex import ConvexAbsentMKLClassifier
 from kernelquilt.mkl.absent.iterative import IterativeAbsentMKLClassifier
 from kernelquilt.mkl.absent.max_margin import MaxMarginAbsentClassifier
 from kernelquilt.mkl.absent.penalized import PenalizedAbsentMKLClassifier
-from kernelquilt.mkl.fitting import BinaryProblem
 from kernelquilt.mkl.norms.simple import SimpleMKLClassifier
 from kernelquilt.mkl.search import MKLSearchCV
 
@@ -33,8 +31,10 @@ class LeakySharedCoef(ConvexAbsentMKLClassifier):
     Takes stacks that still hold the entries behind their mask.
     """
 
-    def __init__(self, C: float = 1.0) -> None:
-        super().__init__(C, formulation="shared_coef")
+    _leaky = True
+
+    def __init__(self, C: float = 1.0, max_iter: int = 200) -> None:
+        super().__init__(C, formulation="shared_coef", max_iter=max_iter)
 
     def _fit_input(self, data: Any, weight: Floats) -> Any:
         held: Any = super()._fit_input(data, weight)
@@ -45,17 +45,6 @@ class LeakySharedCoef(ConvexAbsentMKLClassifier):
 
     def _training_gram(self, held: Any, data: Any) -> tuple[Numbers, Bools]:
         return np.ascontiguousarray(data.gram()), data.observed
-
-    def _solve(self, problem: BinaryProblem, options: Options) -> Solution:
-        return solve_convex_absent_mkl(
-            problem.K,
-            problem.y,
-            problem.observed,
-            C=problem.C,
-            formulation="shared_coef",
-            _leaky=True,
-            **options.keywords(),
-        )
 
 
 def leaky(split: Split, tuning: Tuning) -> Fitted:

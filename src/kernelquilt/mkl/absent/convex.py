@@ -389,6 +389,7 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
     }
 
     _takes_factors = True
+    _leaky: ClassVar[bool] = False  # whether absent training entries are read, for a diagnostic
 
     def __init__(
         self,
@@ -424,6 +425,7 @@ class ConvexAbsentMKLClassifier(BaseMKLClassifier):
             problem.observed,
             C=problem.C,
             formulation=self.formulation,
+            _leaky=self._leaky,
             **options.keywords("weights", "dual_coef"),
         )
 
