@@ -584,6 +584,10 @@ class TestReport:
         assert result.exit_code == 0, result.output
         assert Path("out", "report.html").is_file()
         assert str(Path("out", "report.html")) in result.stdout
+        assert run("report", "out/cells.sqlite.gz", "--output", "again").exit_code == 0
+        tables = [path.name for path in Path("out").iterdir() if path.suffix in {".csv", ".md"}]
+        assert len(tables) == 2
+        assert all(Path("out", t).read_text() == Path("again", t).read_text() for t in tables)
         found = json.loads(run("report", "kq-compare.sqlite", "--json").stdout)
         assert len(found["studies"]) == 1
         found = json.loads(run("report", "kq-compare.sqlite", "--metric", "auc", "--json").stdout)

@@ -13,7 +13,7 @@ from kernelquilt.cli._common import (
 )
 from kernelquilt.experiments.reporting.page import write_report
 from kernelquilt.experiments.reporting.summary import summaries_of
-from kernelquilt.experiments.running.store import Store
+from kernelquilt.experiments.running.store import PACKED, Store
 
 
 @click.command(
@@ -21,6 +21,7 @@ from kernelquilt.experiments.running.store import Store
         "kq report kq-absent-mkl.sqlite --output report",
         "kq report kq-compare.sqlite --study patients-1a2b3c4d",
         "kq report kq-compare.sqlite --json",
+        "kq report docs/results/quilt/cells.sqlite.gz --output report",
     )
 )
 @click.argument("store", type=click.Path(path_type=Path))
@@ -43,7 +44,11 @@ def report(
     metric: str | None,
     as_json: bool,
 ) -> None:
-    """Write tables, figures and tests of significance of what STORE holds."""
+    """Write tables, figures and tests of significance of what STORE holds.
+
+    The cells themselves go there too, packed: cells.sqlite.gz is a store that a report can be made
+    from again, and that gunzip turns into one that a run can go on with.
+    """
     if not as_json:
         check_directory(output)
     with Store(store, create=False) as stored:
@@ -53,4 +58,6 @@ def report(
             return
         with writing(output):
             written = write_report(summaries, output)
+            if store.suffix != PACKED:
+                stored.pack(output / f"cells.sqlite{PACKED}")
     click.echo(f"Report: {written.page}")

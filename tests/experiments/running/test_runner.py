@@ -1,5 +1,6 @@
 """Protocols, splits, the runner and the store: what is run, once and only once."""
 
+import gzip
 import multiprocessing
 import os
 import signal
@@ -493,6 +494,42 @@ class TestStore:
                 store.add(row_of(1, message="x" * 100_000))
         with Store(path) as store:
             assert [row.repetition for row in store.rows()] == [0]
+
+    def test_a_packed_copy_is_read_and_not_filled(self, tmp_path):
+        packed = [tmp_path / name for name in ("one.sqlite.gz", "two.sqlite.gz")]
+        with Store(tmp_path / "s.sqlite") as store:
+            store.add(row_of(0))
+            store.define("p", "s", {"methods": ["m"]})
+            for path in packed:
+                store.pack(path)
+            rows = store.rows()
+        assert packed[0].read_bytes() == packed[1].read_bytes()
+        with Store(packed[0], create=False) as store:
+            assert store.rows() == rows
+            assert store.definitions() == {("p", "s"): {"methods": ["m"]}}
+        with pytest.raises(StoreError, match=r"one\.sqlite\.gz' is packed.*gunzip"):
+            Store(packed[0])
+        unpacked = tmp_path / "again.sqlite"
+        unpacked.write_bytes(gzip.decompress(packed[0].read_bytes()))
+        with Store(unpacked) as store:
+            store.add(row_of(1))
+            assert [row.repetition for row in store.rows()] == [0, 1]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "is no store of kq"),
+            (b"text", "[Nn]ot a gzipped file"),
+            (gzip.compress(b"cells " * 100)[:20], "ended before"),
+            (gzip.compress(b"cells " * 100), "not a database"),
+        ],
+        ids=["empty", "text", "cut short", "no database"],
+    )
+    def test_a_packed_file_that_is_no_store(self, tmp_path, content, message):
+        path = tmp_path / "cells.sqlite.gz"
+        path.write_bytes(content)
+        with pytest.raises(StoreError, match=message):
+            Store(path, create=False)
 
     def test_a_file_that_is_no_store(self, tmp_path):
         path = tmp_path / "notes.txt"

@@ -5,13 +5,18 @@ absent views) and one repetition. A row is written when its cell is finished, in
 in write-ahead mode, so that a process may be killed at any moment: at most the cells in flight are
 lost. A row that is there is never changed, only that of a failed cell is removed to try it again;
 of two processes that finish the same cell the second writes nothing.
+
+A packed store is the same file, compressed, to be kept beside tables that are made from it. It can
+be read, not filled.
 """
 
+import gzip
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +54,7 @@ CREATE TABLE IF NOT EXISTS studies (
     PRIMARY KEY (protocol, study)
 ) WITHOUT ROWID;
 """
+PACKED = ".gz"
 _APPLICATION = 0x6B71_5354  # tells our files from other databases
 _BUSY_SECONDS = 60.0
 _JSON_FIELDS = ("figures", "parameters", "versions")
@@ -116,9 +122,9 @@ class Store:
     Parameters
     ----------
     path : path-like
-        The file; it is made if it is not there.
+        The file; it is made if it is not there. One that ends with ``.gz`` is packed.
     create : bool, default=True
-        Whether a missing file is made; otherwise it is an error.
+        Whether a missing file is made; otherwise it is an error. Packed files are only read.
 
     Raises
     ------
@@ -132,6 +138,9 @@ class Store:
             raise StoreError(f"there is no store {str(self.path)!r}")
         if not self.path.parent.is_dir():
             raise StoreError(f"there is no directory {str(self.path.parent)!r} for a store")
+        if self.path.suffix == PACKED:
+            self._unpack(create)
+            return
         with self._explained():
             read_only = not create and not os.access(self.path.parent, os.W_OK)
             address = self.path.resolve().as_uri()
@@ -149,6 +158,32 @@ class Store:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.executescript(_SCHEMA)
+
+    def _unpack(self, create: bool) -> None:
+        if create:
+            raise StoreError(
+                f"store {str(self.path)!r} is packed and can only be read; to fill it, unpack it "
+                "first, with gunzip --keep"
+            )
+        try:
+            content = gzip.decompress(self.path.read_bytes())
+        except (OSError, EOFError, zlib.error) as error:
+            raise StoreError(f"store {str(self.path)!r}: {error}") from error
+        with self._explained():
+            self._connection = sqlite3.connect(":memory:", isolation_level=None)
+            if content:
+                self._connection.deserialize(content)
+            self._check_kind(create)
+
+    def pack(self, path: Path) -> None:
+        """Write a packed copy, the same bytes for the same cells."""
+        memory = sqlite3.connect(":memory:", isolation_level=None)
+        with self._explained(), closing(memory) as copy:
+            self._connection.backup(copy)
+            copy.execute("PRAGMA journal_mode = MEMORY")
+            copy.execute("VACUUM")
+            content = copy.serialize()
+        path.write_bytes(gzip.compress(content, mtime=0))
 
     def add(self, row: Row) -> None:
         """Write a finished cell, unless it is there already."""
