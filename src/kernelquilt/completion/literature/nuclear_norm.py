@@ -30,7 +30,9 @@ import numpy as np
 from kernelquilt._typing import Floats, Indices
 
 RELAXATION = 1.9
-UPDATES = 10  # between two looks at the residual and at the penalty
+UPDATES = 10  # between two looks at the penalty
+ROUNDS = 5  # of these at most between two looks at the residual, which cost as much as two updates
+NEAR = 2.0  # in units of the tolerance: expected residual at which to look
 PENALTY = 30.0  # at first, in units of the inverse size of X
 BALANCE = 5.0  # weight of the residual where known against the change elsewhere
 MOST = 3.0  # factor by which the penalty may change at once
@@ -93,20 +95,25 @@ class NuclearDual:
         state = np.zeros_like(self.target)
         sums = self.target.copy()
         penalty = 1.0 + PENALTY * np.sqrt(self.known.mean()) / self._norm
+        factor, ratio = 1.0, 0.0  # of the residual to that of the updates, when last looked at
         for _ in range(max_iter):
-            basis = None
-            for _ in range(UPDATES):
-                X, basis = _shrunk(sums, penalty, basis)
-                primal, dual = relax(self.target, self.known, X, RELAXATION, state, sums)
+            for _ in range(ROUNDS):
+                penalty *= factor
+                state[self.known] /= factor
+                np.add(self.target, state, out=sums)
+                basis = None
+                for _ in range(UPDATES):
+                    X, basis = _shrunk(sums, penalty, basis)
+                    primal, dual = relax(self.target, self.known, X, RELAXATION, state, sums)
+                factor = self._balance(state, np.sqrt(primal), np.sqrt(dual))
+                if ratio * np.sqrt(primal) <= NEAR * tol * self._norm:
+                    break
             duals = np.where(self.known, penalty * state, 0.0)
             value, residual = self._evaluate(duals)
             record(value, residual)
             if residual <= tol:
                 break
-            factor = self._balance(state, np.sqrt(primal), np.sqrt(dual))
-            penalty *= factor
-            state[self.known] /= factor
-            np.add(self.target, state, out=sums)
+            ratio = residual * self._norm / np.sqrt(primal) if primal > 0.0 else 0.0
         return duals
 
     def factors(self, duals: Floats, threshold: float) -> tuple[Floats, Floats]:

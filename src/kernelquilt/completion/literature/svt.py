@@ -101,7 +101,7 @@ def solve_svt(
     tol : float, default=1e-4
         Residual on the observed entries, relative to their norm.
     max_iter : int, default=2000
-        Cap on the iterations, each of ten updates.
+        Cap on the iterations, each of ten to fifty updates.
     on_step : callable, optional
         Called with the number of every iteration and its CompletionStep.
 
@@ -160,7 +160,7 @@ class SVTFill(BaseCompleter):
     tol : float, default=1e-4
         Residual on the observed entries, relative to their norm.
     max_iter : int, default=2000
-        Cap on the iterations, each of ten updates.
+        Cap on the iterations, each of ten to fifty updates.
     verbose : int, default=0
         Whether to print the progress of the solver.
 
