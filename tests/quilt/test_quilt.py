@@ -553,7 +553,6 @@ class TestMedianGaussian:
         low, middle, high = np.sort(A, axis=0)[[7, 15, 23]]
         Z = (A - middle) / np.r_[(high - low)[:2] / 1.349, 1.0, A[:, 3].std()]
         Z = Z / np.sqrt(1 + Z**2 / 9)
-        Z = (Z - Z.mean(axis=0)) / np.where(Z.std(axis=0) > 1e-12, Z.std(axis=0), 1.0)
         D = np.square(Z[:, None] - Z).sum(axis=2)
         np.testing.assert_allclose(
             kq.kernels.MedianGaussian().fit(A)(A), np.exp(-D / np.median(D)), atol=1e-12
@@ -575,6 +574,17 @@ class TestMedianGaussian:
         near = kq.kernels.MedianGaussian().fit(A)(np.array([[1e30, 0.0]]), A)
         np.testing.assert_allclose(far, near, rtol=1e-12)
         assert far.max() > 1e-3
+
+    def test_a_rare_value_is_no_further_away_than_a_few_units(self):
+        A = np.random.default_rng(5).standard_normal((200, 2))
+        A[:, 1] = np.arange(200) < 2
+
+        def squared_distance(standardize):  # of a sample with the rare value from one without it
+            kernel = kq.kernels.MedianGaussian(standardize=standardize).fit(A)
+            (likeness,) = kernel(np.array([[0.0, 1.0]]), np.array([[0.0, 0.0]])).ravel()
+            return -kernel.squared_width_ * np.log(likeness)
+
+        assert squared_distance("robust") < 9.0 < 100.0 < squared_distance(True)
 
     @pytest.mark.parametrize("standardize", ["soft", 2, None])
     def test_other_standardisations_are_refused(self, standardize):

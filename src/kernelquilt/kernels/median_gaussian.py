@@ -1,7 +1,8 @@
 """The Gaussian kernel by default: of standardised columns, its width the median distance.
 
-Laboratories, counts and body masses have columns with a few values far from the others, which would
-decide on all distances: robust standardisation draws them in first.
+Laboratories, counts and body masses have columns with a few values far from the others, and lists
+of signs and symptoms have columns that are almost always zero. Divided by their standard deviation,
+these few would decide on all distances: robust standardisation draws them in.
 """
 
 from typing import Any
@@ -41,17 +42,17 @@ class MedianGaussian(BaseEstimator):
     scale : float, default=1.0
         Width in units of the square root of the median.
     standardize : {"robust"} or bool, default="robust"
-        True centres columns and divides them by their standard deviation. ``"robust"`` first draws
-        in what is far from the rest: by the median and the quartiles of a column, z becomes
-        ``z / sqrt(1 + (z / 3)^2)``, so that a few large values do not decide on all distances.
-        False takes columns as they are.
+        True centres columns and divides them by their standard deviation. ``"robust"`` takes them
+        in units of their quartile range, from their median, and draws in what is far from it: z
+        becomes ``z / sqrt(1 + (z / 3)^2)``, so that neither a few large values nor what is rare
+        decides on all distances. False takes columns as they are.
 
     Attributes
     ----------
-    centres_, scales_ : ndarrays of shape (n_steps, n_columns)
-        What columns are centred and divided by: medians and quartile ranges if they are drawn in,
-        then means and standard deviations; 0 and a power of two, as a rule 1, if they are not
-        standardised.
+    centres_, scales_ : ndarrays of shape (n_columns,)
+        What columns are centred and divided by: medians and quartile ranges (standard deviations
+        of columns whose quartiles are equal) if they are drawn in then, otherwise means and
+        standard deviations; 0 and a power of two, as a rule 1, if they are not standardised.
     squared_width_ : float
         What squared distances are divided by. With more than 2000 training samples the median
         is that of 2000 of them, evenly spaced.
@@ -101,13 +102,11 @@ class MedianGaussian(BaseEstimator):
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
         kept = np.flatnonzero(weight > 0) if weight.any() else np.arange(n)
         A, weight = A[kept], weight[kept] if weight.any() else np.ones(n)
-        self.centres_ = np.zeros((1, A.shape[1]))
-        self.scales_ = np.full((1, A.shape[1]), safe_unit(largest(A)))
+        self.centres_ = np.zeros(A.shape[1])
+        self.scales_ = np.full(A.shape[1], safe_unit(largest(A)))
         if self.standardize:
-            share = weight / weight.sum()
-            first = [_quartiles(A, share)] if self.standardize == "robust" else []
-            near = drawn_in(A, *first[0]) if first else A
-            self.centres_, self.scales_ = np.stack([*first, _standard(near, share)], axis=1)
+            units = _quartiles if self._draws_in else _standard
+            self.centres_, self.scales_ = units(A, weight / weight.sum())
         step = -(-A.shape[0] // _MEDIAN_SAMPLES)
         standard = self._standardised(A[::step])
         median = pair_median(squared_distances(standard, standard), weight[::step])
@@ -124,10 +123,14 @@ class MedianGaussian(BaseEstimator):
             exponent /= -self.squared_width_
         return np.exp(exponent, out=exponent)
 
+    @property
+    def _draws_in(self) -> bool:
+        return self.standardize == "robust"
+
     def _standardised(self, A: Any) -> Any:
-        if len(self.centres_) > 1:
-            A = drawn_in(A, self.centres_[0], self.scales_[0])
-        centre, scale = self.centres_[-1], self.scales_[-1]
+        centre, scale = self.centres_, self.scales_
+        if self._draws_in:
+            return drawn_in(A, centre, scale)
         if (scale == 1.0).all() and not centre.any():
             return A
         if issparse(A):  # not centred: distances do not notice

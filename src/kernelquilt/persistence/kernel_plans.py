@@ -201,6 +201,7 @@ def _function(kernel: Any, name: str) -> Plan:
             "name": "median_gaussian",
             "centres": kernel.centres_,
             "scales": kernel.scales_,
+            "draws_in": kernel.standardize == "robust",
             "squared_width": kernel.squared_width_,
         }
     if type(kernel) is Jaccard:

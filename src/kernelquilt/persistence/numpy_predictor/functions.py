@@ -33,11 +33,10 @@ def _gaussian(A: NDArray[Any], B: NDArray[Any], function: dict[str, Any]) -> NDA
 
 
 def _median_gaussian(A: NDArray[Any], B: NDArray[Any], function: dict[str, Any]) -> NDArray[Any]:
-    *drawn_in, last = zip(function["centres"], function["scales"], strict=True)
-    for centre, scale in drawn_in:
-        A, B = (np.clip((each - centre) / scale, -1e100, 1e100) for each in (A, B))
+    A, B = ((each - function["centres"]) / function["scales"] for each in (A, B))
+    if function["draws_in"]:
+        A, B = (np.clip(each, -1e100, 1e100) for each in (A, B))
         A, B = (each / np.sqrt(1.0 + np.square(each / 3.0)) for each in (A, B))
-    A, B = ((each - last[0]) / last[1] for each in (A, B))
     with np.errstate(over="ignore"):
         return np.exp(_squared_distances(A, B) / -function["squared_width"])
 
