@@ -35,7 +35,7 @@ from kernelquilt.quilt.expert_columns import Columns
 from kernelquilt.quilt.forests import FORESTS, TreeArrays
 from kernelquilt.quilt.subsets import raw_outputs, subset_outputs
 
-N_TREES = 250
+N_TREES = 200
 FEW_SAMPLES = 1000  # above which a smaller forest tells whether that one is needed:
 TRIAL = {"n_estimators": 50, "max_samples": 3000}  # trees, and samples at most that each sees
 MOST_ROWS = 50_000  # that a tree of the default forest sees

@@ -14,7 +14,7 @@ from kernelquilt._typing import Floats, Numbers
 from kernelquilt.quilt.space.search import MANY, SAFE, least_near
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
-START = 3  # of them, where samples are many
+START = 3  # of them, where the search for the best begins
 
 
 def squared_lengths(z: Floats) -> Floats:
@@ -136,12 +136,10 @@ def refine_by_samples(Q: Floats, known: Floats, held_out: Floats) -> Floats:
         free = _free(inverse, RIDGES[k], held_out)
         return float((squared_lengths(coef) / free**2).sum()), coef
 
-    if len(Q) <= MANY:
-        return min((tried(k) for k in range(len(RIDGES))), key=lambda each: each[0])[1]
-    single = Q.astype(np.float32), known.astype(np.float32)
+    single = (Q.astype(np.float32), known.astype(np.float32)) if len(Q) > MANY else None
 
     def rough(k: int) -> float | None:
-        return tried(k, *single)[0] if RIDGES[k] >= least else None
+        return tried(k, *single)[0] if single and RIDGES[k] >= least else None
 
     return least_near(rough, tried, len(RIDGES), START)[1]
 

@@ -329,11 +329,10 @@ def _groups(
         yield from (([p], np.flatnonzero(shared[:, p])) for p in others)
         return
     # views that the same samples have share what is expensive
-    patterns, which = np.unique(shared.T, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
-        targets = [p for p in others if which.ravel()[p] == number]
-        if targets:
-            yield targets, np.flatnonzero(pattern)
+    alike: dict[bytes, list[int]] = {}
+    for p in others:
+        alike.setdefault(shared[:, p].tobytes(), []).append(p)
+    yield from ((targets, np.flatnonzero(shared[:, targets[0]])) for targets in alike.values())
 
 
 def _columns(Z: Features, views: list[int]) -> Iterator[tuple[int, slice]]:
