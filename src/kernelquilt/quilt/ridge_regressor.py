@@ -78,8 +78,8 @@ class BaseRidgeRegressor(RegressorMixin, BaseEstimator, ABC):
             copies = weights_of_seen(weight, data.observed)
             if np.count_nonzero(copies) < LEAST_SAMPLES:
                 raise ValueError(
-                    f"{type(self).__name__} needs at least {LEAST_SAMPLES} samples with a view and "
-                    f"positive weight, got n_samples={np.count_nonzero(copies)}"
+                    f"at least {LEAST_SAMPLES} samples with a view and positive weight are needed, "
+                    f"got n_samples={np.count_nonzero(copies)}"
                 )
             copies = copies / copies.max()
             Y, self.mean_, self.scale_ = standardised(y, copies)

@@ -139,6 +139,12 @@ def test_samples_in_another_order_are_refused(samples):
         kq.QuiltSurvival(views=views).fit(data, y)
 
 
+def test_two_samples_are_refused_without_naming_another_class(samples):
+    X, _, time = samples
+    with pytest.raises(ValueError, match=r"^at least 3 samples .* n_samples=2"):
+        kq.QuiltSurvival(views=VIEWS).fit(X[:2], (np.ones(2, dtype=bool), time[:2]))
+
+
 def test_all_censored_is_refused_and_changes_nothing(samples):
     X, event, time = samples
     fresh = kq.QuiltSurvival(views=VIEWS)
