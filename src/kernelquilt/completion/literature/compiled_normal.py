@@ -4,94 +4,93 @@ import numpy as np
 
 from kernelquilt.core.compiled import compiled
 
-
-@compiled
-def invert_block(S, columns, q, L, G):  # type: ignore[no-untyped-def]
-    """Write the inverse of ``S[columns[:q], columns[:q]]`` to G and return its log determinant.
-
-    L is a workspace for the Cholesky factor, which is then inverted in place.
-    """
-    log_det = 0.0
-    for i in range(q):
-        for j in range(i + 1):
-            value = S[columns[i], columns[j]]
-            for k in range(j):
-                value -= L[i, k] * L[j, k]
-            if i == j:
-                log_det += np.log(value)
-                L[i, i] = np.sqrt(value)
-            else:
-                L[i, j] = value / L[j, j]
-    for j in range(q):
-        L[j, j] = 1.0 / L[j, j]
-        for i in range(j + 1, q):
-            value = 0.0
-            for k in range(j, i):
-                value -= L[i, k] * L[k, j]
-            L[i, j] = value / L[i, i]
-    for i in range(q):
-        for j in range(i + 1):
-            value = 0.0
-            for k in range(i, q):
-                value += L[k, i] * L[k, j]
-            G[i, j] = value
-            G[j, i] = value
-    return log_det
+LANES = 8  # matrices that are inverted side by side, so that processors work on several at once
 
 
 @compiled
-def accumulate(X, starts, columns, counts, mean, S, total, outer, inverse):  # type: ignore[no-untyped-def]
-    """Add up what an EM step needs, over the rows of X grouped by pattern.
+def negative_inverses(A, q, column, ratio, log_det):  # type: ignore[no-untyped-def]
+    """Turn the matrices ``A[:q, :q, lane]`` into their negative inverses, and tell their log det.
 
-    With o the observed entries of a row x and G the inverse of S_oo, `total` is the sum of
-    a = G (x - mean)_o, `outer` that of a a', `inverse` that of G, each put at the places o.
-    Returns the sum of log det S_oo + (x - mean)_o'a.
+    Only lower triangles are read and written. Sweeps one index after the other: with k swept,
+    a_kk becomes -1 / a_kk, a_ik becomes a_ik / a_kk and a_ij becomes a_ij - a_ik a_kj / a_kk.
     """
-    m = S.shape[0]
-    L = np.empty((m, m))
-    G = np.empty((m, m))
-    r = np.empty(m)
-    a = np.empty(m)
-    value = 0.0
-    for k in range(counts.shape[0]):
-        q = counts[k]
-        o = columns[k]
-        size = starts[k + 1] - starts[k]
-        value += size * invert_block(S, o, q, L, G)
+    for lane in range(LANES):
+        log_det[lane] = 0.0
+    for k in range(q):
         for i in range(q):
-            for j in range(q):
-                inverse[o[i], o[j]] += size * G[i, j]
-        for t in range(starts[k], starts[k + 1]):
-            for i in range(q):
-                r[i] = X[t, o[i]] - mean[o[i]]
-            for i in range(q):
-                product = 0.0
-                for j in range(q):
-                    product += G[i, j] * r[j]
-                a[i] = product
-                value += product * r[i]
-            for i in range(q):
-                total[o[i]] += a[i]
-                for j in range(q):
-                    outer[o[i], o[j]] += a[i] * a[j]
-    return value
+            for lane in range(LANES):
+                column[i, lane] = A[i, k, lane] if i >= k else A[k, i, lane]
+        for i in range(q):
+            if i == k:
+                continue
+            for lane in range(LANES):
+                ratio[lane] = column[i, lane] / column[k, lane]
+            for j in range(i + 1):
+                for lane in range(LANES):
+                    A[i, j, lane] -= ratio[lane] * column[j, lane]
+            for lane in range(LANES):
+                A[max(i, k), min(i, k), lane] = ratio[lane]
+        for lane in range(LANES):
+            log_det[lane] += np.log(column[k, lane])
+            A[k, k, lane] = -1.0 / column[k, lane]
 
 
 @compiled
-def innovations(X, starts, columns, counts, mean, S, out):  # type: ignore[no-untyped-def]
-    """Write a of `accumulate` for every row to `out`, zero where nothing is observed."""
+def innovations(X, starts, columns, counts, by_count, mean, S, out, inverse):  # type: ignore[no-untyped-def]
+    """Write a = G (x - mean)_o of every row x of X, grouped by pattern, to `out`, which is zero.
+
+    Here o are the observed entries of the row and G is the inverse of S_oo. `by_count` are the
+    patterns, those with equally many entries next to each other. The lower triangle of the sum of
+    all G, each put at the places o, is added to `inverse`; returned is the sum of
+    log det S_oo + (x - mean)_o'a.
+    """
     m = S.shape[0]
-    L = np.empty((m, m))
-    G = np.empty((m, m))
-    for k in range(counts.shape[0]):
-        q = counts[k]
-        o = columns[k]
-        invert_block(S, o, q, L, G)
-        for t in range(starts[k], starts[k + 1]):
-            for i in range(m):
-                out[t, i] = 0.0
+    A = np.empty((m, m, LANES))
+    r = np.empty((m, LANES))
+    a = np.empty((m, LANES))
+    ratio = np.empty(LANES)
+    log_det = np.empty(LANES)
+    value = 0.0
+    first = 0
+    while first < by_count.shape[0]:
+        q = counts[by_count[first]]
+        used = 1
+        while used < min(LANES, by_count.shape[0] - first) and counts[by_count[first + used]] == q:
+            used += 1
+        for lane in range(LANES):  # those left over repeat the last pattern
+            o = columns[by_count[first + min(lane, used - 1)]]
             for i in range(q):
-                product = 0.0
+                for j in range(i + 1):
+                    A[i, j, lane] = S[o[i], o[j]]
+        negative_inverses(A, q, r, ratio, log_det)
+        most = 0
+        for lane in range(used):
+            k = by_count[first + lane]
+            o = columns[k]
+            size = starts[k + 1] - starts[k]
+            most = max(most, size)
+            value += size * log_det[lane]
+            for i in range(q):
+                for j in range(i + 1):
+                    inverse[o[i], o[j]] -= size * A[i, j, lane]
+        for step in range(most):
+            for lane in range(used):
+                k = by_count[first + lane]
+                t, o = min(starts[k] + step, starts[k + 1] - 1), columns[k]
+                for i in range(q):
+                    r[i, lane] = X[t, o[i]] - mean[o[i]]
+            for i in range(q):
+                for lane in range(LANES):
+                    a[i, lane] = 0.0
                 for j in range(q):
-                    product += G[i, j] * (X[t, o[j]] - mean[o[j]])
-                out[t, o[i]] = product
+                    for lane in range(LANES):
+                        a[i, lane] -= A[max(i, j), min(i, j), lane] * r[j, lane]
+            for lane in range(used):
+                k = by_count[first + lane]
+                t, o = starts[k] + step, columns[k]
+                if t < starts[k + 1]:
+                    for i in range(q):
+                        out[t, o[i]] = a[i, lane]
+                        value += a[i, lane] * r[i, lane]
+        first += used
+    return value

@@ -40,12 +40,15 @@ class Patterns(NamedTuple):
         The observed entries of each pattern, then the others.
     counts : ndarray of shape (P,)
         Number of observed entries of each pattern.
+    by_count : ndarray of shape (P,)
+        The patterns, those with few observed entries first, and of these with few vectors.
     """
 
     order: Indices
     starts: Indices
     columns: Indices
     counts: Indices
+    by_count: Indices
 
     @classmethod
     def of_pairs(cls, rows: Bools, cols: Bools, i: Indices, j: Indices) -> "Patterns":
@@ -62,19 +65,21 @@ class Patterns(NamedTuple):
             new[1:] |= ordered[1:] != ordered[:-1]
         first = np.flatnonzero(new)
         present = rows[i[order[first]]] & cols[j[order[first]]]
-        return cls(
-            order,
-            np.append(first, len(order)),
-            np.argsort(~present, axis=1, kind="stable"),
-            present.sum(axis=1),
-        )
+        columns = np.argsort(~present, axis=1, kind="stable")
+        return cls._grouped(order, np.append(first, len(order)), columns, present.sum(axis=1))
+
+    @classmethod
+    def _grouped(
+        cls, order: Indices, starts: Indices, columns: Indices, counts: Indices
+    ) -> "Patterns":
+        return cls(order, starts, columns, counts, np.lexsort((np.diff(starts), counts)))
 
     def without_empty(self) -> "Patterns":
         """Leave out the vectors of which nothing is observed."""
         if len(self.counts) == 0 or self.counts[0] > 0:  # the word 0 sorts first
             return self
         first = self.starts[1]
-        return Patterns(
+        return self._grouped(
             self.order[first:], self.starts[1:] - first, self.columns[1:], self.counts[1:]
         )
 
@@ -92,13 +97,36 @@ class NormalWithMissing(NamedTuple):
 
     def complete(self, X: Floats, patterns: Patterns) -> Floats:
         """Return the conditional means (N, m) given the observed entries of X (N, m)."""
+        means = np.empty(X.shape)
+        found = self.innovations(X[patterns.order], patterns)
+        means[patterns.order] = self.mean + found.a @ self.covariance
+        return means
+
+    def innovations(self, X: Floats, patterns: Patterns) -> "Innovations":
+        """Return what the observed entries of X (N, m), in the order of the patterns, tell."""
         from kernelquilt.completion.literature.compiled_normal import innovations
 
-        a = np.empty((len(patterns.order), X.shape[1]))
-        innovations(X[patterns.order], *patterns[1:], self.mean, self.covariance, a)
-        means = np.empty_like(a)
-        means[patterns.order] = self.mean + a @ self.covariance
-        return means
+        a, inverse = np.zeros(X.shape), np.zeros(self.covariance.shape)
+        value = innovations(X, *patterns[1:], self.mean, self.covariance, a, inverse)
+        return Innovations(a, inverse + np.tril(inverse, -1).T, float(value))
+
+
+class Innovations(NamedTuple):
+    """How far vectors are from what a Gaussian lets expect.
+
+    Attributes
+    ----------
+    a : ndarray of shape (N, m)
+        a_t of (2).
+    inverse : ndarray of shape (m, m)
+        Sum of the G_t.
+    value : float
+        Sum of log det S_oo + (x - mean)_o' a.
+    """
+
+    a: Floats
+    inverse: Floats
+    value: float
 
 
 def fit_normal(
@@ -151,14 +179,11 @@ def _em_step(
     X: Floats, patterns: Patterns, at: NormalWithMissing, ridge: float
 ) -> tuple[float, NormalWithMissing]:
     """Return the value of (1) and the Gaussian of (2)."""
-    from kernelquilt.completion.literature.compiled_normal import accumulate
-
     N, m = X.shape
     S = at.covariance
-    total, outer, inverse = np.zeros(m), np.zeros((m, m)), np.zeros((m, m))
-    value = accumulate(X, *patterns[1:], at.mean, S, total, outer, inverse)
-    shift = S @ total / N
-    new = S + S @ (outer - inverse) @ S / N - np.outer(shift, shift) + ridge * np.eye(m)
+    a, inverse, value = at.innovations(X, patterns)
+    shift = S @ a.sum(axis=0) / N
+    new = S + S @ (a.T @ a - inverse) @ S / N - np.outer(shift, shift) + ridge * np.eye(m)
     penalty = ridge * np.trace(np.linalg.inv(S))
     return -0.5 * (value / N + penalty), NormalWithMissing(at.mean + shift, (new + new.T) / 2)
 
