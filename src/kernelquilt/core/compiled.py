@@ -37,6 +37,15 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return njit(**options)(function)
 
 
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function part of those that call it, for sums over samples.
+
+    Compiled by itself it would be part of them or not, depending on what the cache has when they
+    are compiled, and sums would have other last bits.
+    """
+    return njit(inline="always", nogil=True, fastmath=FAST, error_model="numpy")(function)
+
+
 def _float_reduction(name: str) -> Any:
     @intrinsic
     def reduction(typing_context: Any, a: Any, b: Any) -> Any:
@@ -374,6 +383,24 @@ def summed_gap(b, f, lower, upper, intercept, tube):  # type: ignore[no-untyped-
 
 
 @compiled
+def face(b, f, lower, upper, tube):  # type: ignore[no-untyped-def]
+    """Return of the free duals the indices, values and slopes, and bounds up to their kinks."""
+    found = np.empty(b.shape[0], dtype=np.int64)
+    values = np.empty((4, b.shape[0]))
+    count = 0
+    for i in range(b.shape[0]):
+        _, _, rise, _, free = _side(b[i], f[i], lower[i], upper[i], tube[i])
+        if free:
+            found[count] = i
+            values[0, count] = b[i]
+            values[1, count] = rise
+            values[2, count] = 0.0 if tube[i] > 0.0 and b[i] > 0.0 else lower[i]
+            values[3, count] = 0.0 if tube[i] > 0.0 and b[i] < 0.0 else upper[i]
+            count += 1
+    return found[:count], values[0, :count], values[1, :count], values[2, :count], values[3, :count]
+
+
+@compiled
 def square_block(K, indices):  # type: ignore[no-untyped-def]
     """Return the rows and columns of K that the indices name."""
     n = indices.shape[0]
@@ -386,6 +413,46 @@ def square_block(K, indices):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def shifted(K, constant, jitter):  # type: ignore[no-untyped-def]
+    """Return K plus a constant, and more on the diagonal."""
+    n = K.shape[0]
+    out = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            out[i, j] = K[i, j] + constant
+        out[i, i] += jitter
+    return out
+
+
+@compiled
+def gain_of_step(K, f, start, steps, lower, upper):  # type: ignore[no-untyped-def]
+    """Return whether a step stays within the bounds, its slope f'x and its curvature x'Kx."""
+    within = True
+    slope = 0.0
+    curvature = 0.0
+    for i in range(steps.shape[0]):
+        end = start[i] + steps[i]
+        within = within and end >= lower[i] and end <= upper[i]
+        row, product = K[i], 0.0
+        for k in range(steps.shape[0]):
+            product += row[k] * steps[k]
+        slope += f[i] * steps[i]
+        curvature += steps[i] * product
+    return within, slope, curvature
+
+
+@compiled
+def take_step(combined, indices, steps, ends, b, f):  # type: ignore[no-untyped-def]
+    """Set ``b[indices]`` to the `ends` of steps, and take what their rows add away from f."""
+    for r in range(indices.shape[0]):
+        i, step = indices[r], steps[r]
+        b[i] = ends[r]
+        row = combined[i]
+        for k in range(f.shape[0]):
+            f[k] -= step * row[k]
+
+
+@inlined
 def _solve_by_factor(factor, v):  # type: ignore[no-untyped-def]
     """Solve ``L L' x = v`` in place; `factor` is L, stored by columns."""
     n = v.shape[0]

@@ -97,7 +97,7 @@ def mkl_path(
         rows[1::2] = rows[1::2, ::-1]
     order = rows.ravel()
     fits = path_fits(estimator, X, y, [grid[k] for k in order], sample_weight)
-    models = {int(k): model for k, (model, _) in zip(order, fits, strict=True)}
+    models = {int(k): model for k, (model, *_) in zip(order, fits, strict=True)}
     return [models[k] for k in range(len(grid))]
 
 
@@ -107,8 +107,8 @@ def path_fits(
     y: Any,
     grid: Sequence[Mapping[str, Any]],
     sample_weight: Any,
-) -> Iterator[tuple[PathEstimator, float]]:
-    """Yield a fitted model and its seconds for each candidate.
+) -> Iterator[tuple[PathEstimator, float, bool]]:
+    """Yield a fitted model, its seconds and whether it is another than the one before.
 
     On kernels each starts from the one before; on factors all are fitted in step.
     """
@@ -122,19 +122,20 @@ def path_fits(
     if isinstance(data.K, Factors) and estimator._shares_passes:
         _fit_in_step(models, data)
         seconds = (time.perf_counter() - begun) / len(models)
-        yield from ((model, seconds) for model in models)
+        yield from ((model, seconds, True) for model in models)
         return
     last: tuple[Mapping[str, Any], list[Solution]] | None = None
     for candidate, model in zip(grid, models, strict=True):
         model._validate_params()
         model._take(data)
-        if last is not None and _is_same(*last, candidate):
+        again = False
+        if last is not None and (again := _is_same(*last, candidate)):
             model._keep_again(data, [replace(solution, work=Work()) for solution in last[1]])
         else:
             starts = None if last is None else _starts(*last, candidate)
             with single_threaded_blas():
                 last = candidate, model._solve_and_store(data, starts)
-        yield model, time.perf_counter() - begun
+        yield model, time.perf_counter() - begun, not again
         begun = time.perf_counter()
 
 

@@ -281,9 +281,10 @@ def _evaluate(
     out = np.empty((5, len(grid)))
     weight = None if weight is None else _safe_indexing(weight, train)
     fits = path_fits(model, X_train, y_train, [grid[k] for k in order], weight)
-    for k, (fitted, seconds) in zip(order, fits, strict=True):
+    score = np.nan
+    for k, (fitted, seconds, is_new) in zip(order, fits, strict=True):
         begun = time.perf_counter()
-        score = scorer(fitted, X_test, y_test)
+        score = scorer(fitted, X_test, y_test) if is_new else score
         scored = time.perf_counter() - begun
         out[:, k] = score, seconds + spent, scored, fitted.n_solves_, fitted.n_smo_iter_
         spent = 0.0

@@ -216,7 +216,14 @@ def balanced(b: Floats, lower: Floats, upper: Floats) -> Floats:
     return feasible_start(b, lower, upper)
 
 
-def face_optimum(K: Floats, f: Floats, start: Floats, lower: Floats, upper: Floats) -> Floats:
+def face_optimum(
+    K: Floats,
+    f: Floats,
+    start: Floats,
+    lower: Floats,
+    upper: Floats,
+    steps: Floats | None = None,
+) -> Floats:
     """Return the optimum over the free samples with the sum kept, or the best point on the way.
 
     Parameters
@@ -227,13 +234,15 @@ def face_optimum(K: Floats, f: Floats, start: Floats, lower: Floats, upper: Floa
         Negative gradient at `start`.
     start, lower, upper : ndarrays of shape (n,)
         Where the samples are, strictly between their bounds.
+    steps : ndarray of shape (n,), optional
+        From `start` to the optimum without bounds, if known.
     """
 
     def gain(point: Floats) -> float:
         steps = point - start
         return float(f @ steps - 0.5 * steps @ K @ steps)
 
-    target, reached = _towards_optimum(K, f, start, lower, upper)
+    target, reached = _towards_optimum(K, f, start, lower, upper, steps)
     # a nearly singular system may send the samples anywhere within their bounds
     if reached and gain(target) > 0.0:
         return target
@@ -243,11 +252,17 @@ def face_optimum(K: Floats, f: Floats, start: Floats, lower: Floats, upper: Floa
 
 
 def _towards_optimum(
-    K: Floats, f: Floats, start: Floats, lower: Floats, upper: Floats
+    K: Floats,
+    f: Floats,
+    start: Floats,
+    lower: Floats,
+    upper: Floats,
+    newton: Floats | None = None,
 ) -> tuple[Floats, bool]:
     """Return the optimum and True, or where the way there first meets a bound and False.
 
-    Samples that the optimum sends beyond a bound are put there, and the rest is solved again.
+    Samples that the optimum sends beyond a bound are put there, and the rest is solved again. The
+    steps to the optimum without bounds are taken from `newton` if given.
     """
     inside = np.flatnonzero((start > lower) & (start < upper))
     held = np.zeros(len(start))
@@ -257,7 +272,9 @@ def _towards_optimum(
             break
         block = K if len(inside) == len(K) else K[np.ix_(inside, inside)]
         right = f[inside] - K[inside] @ held if attempt else f[inside]
-        free = _solve_sum_constrained(block, right, -float(held.sum()))
+        free = newton if attempt == 0 else None
+        if free is None:
+            free = _solve_by_factor(block, sum_factor(block), right, -float(held.sum()))
         if free is None:
             break
         steps = held.copy()
@@ -310,29 +327,43 @@ def slide(G: Floats, f: Floats, start: Floats, lower: Floats, upper: Floats) -> 
     return np.clip(start + steps, lower, upper)
 
 
-def jittered_cholesky(K: Floats) -> Floats | None:
-    """Return the lower Cholesky factor of K plus the least jitter that works, or None."""
-    mean_diagonal = float(K.trace()) / len(K)
+def jittered_cholesky(K: Floats, constant: float = 0.0) -> Floats | None:
+    """Return the lower Cholesky factor of K + `constant` and the least jitter that works, or None.
+
+    K is (n, n) and symmetric, the constant is added to all entries and not negative.
+    """
+    from kernelquilt.core.compiled import shifted
+
+    mean_diagonal = float(K.trace()) / len(K) + constant
     if not mean_diagonal > 0.0:
         return None
     jitter = 1e-12 * mean_diagonal
     while jitter < 1e-2 * mean_diagonal:
-        shifted = K.copy()
-        shifted.flat[:: len(K) + 1] += jitter
         # straight to LAPACK: for some ten samples scipy's checks take longer than the algebra
-        factor, failed = lapack.dpotrf(shifted.T, lower=1, overwrite_a=1)
+        factor, failed = lapack.dpotrf(shifted(K, constant, jitter).T, lower=1, overwrite_a=1)
         if not failed:
             return np.asarray(factor)
         jitter *= 100.0
     return None
 
 
-def _solve_sum_constrained(K: Floats, right: Floats, total: float) -> Floats | None:
+def sum_factor(K: Floats) -> Floats | None:
+    """Return the factor of K with which systems are solved that keep the sum, or None.
+
+    A constant added to K only changes their multiplier, and helps where the rank is one short.
+    Fewer than two samples cannot move.
+    """
+    if len(K) < 2:
+        return None
+    return jittered_cholesky(K, max(float(K.trace()) / len(K), 0.0))
+
+
+def _solve_by_factor(
+    K: Floats, factor: Floats | None, right: Floats, total: float
+) -> Floats | None:
     """Solve ``K x = right + multiplier`` with ``sum(x) = total``, refined against the jitter."""
     from kernelquilt.core.compiled import sum_constrained
 
-    # a constant added to K only changes the multiplier, and helps where the rank is one short
-    factor = jittered_cholesky(K + float(K.trace()) / len(K))
     if factor is None:
         return None
     x = sum_constrained(K, factor, right, total, REFINEMENTS)
@@ -407,6 +438,8 @@ class BoxDual:
         gap = self.violation
         interior = INTERIOR_FACTORS * _face_cost(n) if n <= INTERIOR_UP_TO else np.inf
         stuck = False
+        if exact and gap > tol and self._face_step(slide=False):
+            gap = self.violation  # often nothing: duals of similar weights have the same bounds
         while gap > tol and self.n_iter < max_iter and self.cost <= PATIENCE * interior:
             if (stuck or self.cost > interior) and not self.centred:
                 self._through_the_interior()
@@ -424,6 +457,8 @@ class BoxDual:
             return
         goal = max(EXACT * float(np.abs(self.f).max()), self.rounding)
         for _ in range(MAX_EXACT_ROUNDS):
+            if gap <= goal:
+                return
             moved = self._face_step()
             if (gap := self.violation) <= goal:
                 return
@@ -482,33 +517,38 @@ class BoxDual:
         if self.f[movable] @ steps - 0.5 * steps @ block @ steps > cost:
             self._move(movable, steps, target)
 
-    def _face_step(self) -> bool:
+    def _face_step(self, *, slide: bool = True) -> bool:
         """Optimise over all free samples at once, holding the others; True if it moved.
 
         Samples that the free optimum sends beyond a bound are put on the bound and the rest is
-        solved again. The way to the feasible point found is searched exactly, so the objective
-        cannot fall.
+        solved again; `slide` is whether directions without curvature are followed then. The way to
+        the feasible point found is searched exactly, so the objective cannot fall.
         """
-        free = self.free
+        from kernelquilt.core.compiled import face, gain_of_step, take_step
+
+        free, start, f, lower, upper = face(self.b, self.f, self.lower, self.upper, self.width)
         self.face_cost += _face_cost(len(free))
         if len(free) < 2:
             return False
-        start, lower, upper = self.b[free], self.lower[free], self.upper[free]
-        f = self.f[free]
-        if self.tube is not None:
-            f = f - np.sign(start) * self.tube[free]
-            lower, upper = face_bounds(start, lower, upper, self.tube[free])
-        block = self.kernel.block(free)
-        target = face_optimum(block, f, start, lower, upper)
-        steps = target - start
-        gradient = float(f @ steps)
-        curvature = float(steps @ block @ steps)
-        if gradient <= 0.0:
+        block, factor = self.kernel.factored(free)
+        steps = _solve_by_factor(block, factor, f, 0.0)
+        within, gradient, curvature = False, 0.0, 0.0
+        if steps is not None:
+            within, gradient, curvature = gain_of_step(block, f, start, steps, lower, upper)
+        # a nearly singular system may send the samples anywhere within their bounds
+        if not within or gradient <= 0.5 * curvature:
+            if slide:
+                target = face_optimum(block, f, start, lower, upper, steps)
+            else:
+                target, _ = _towards_optimum(block, f, start, lower, upper, steps)
+            steps = target - start
+            _, gradient, curvature = gain_of_step(block, f, start, steps, lower, upper)
+        if steps is None or gradient <= 0.0:
             return False
         if curvature > gradient:
             steps *= gradient / curvature
-            target = np.clip(start + steps, lower, upper)
-        self._move(free, steps, target)
+        ends = np.clip(start + steps, lower, upper)
+        take_step(self.kernel.rows, free, steps, ends, self.b, self.f)
         return True
 
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelquilt._typing import Floats, Indices
-from kernelquilt.core.svm.dual import feasible_start, free_duals, signed_bounds, tube_cost
+from kernelquilt.core.svm.dual import (
+    feasible_start,
+    free_duals,
+    signed_bounds,
+    sum_factor,
+    tube_cost,
+)
 from kernelquilt.core.svm.factor_dual import FactorDual
 from kernelquilt.core.svm.factor_reading import FactorReader
 from kernelquilt.core.svm.factors import Factors
@@ -143,7 +149,7 @@ class FactorSVM:
         D = np.count_nonzero(scale)
         if len(free) <= D:
             X = self.reader.features(free) * scale
-            return response(X @ X.T, point.products[row][:, free].T)
+            return response(sum_factor(X @ X.T), point.products[row][:, free].T)
         F = self.reader.features(free[:: max(1, len(free) // (RESPONSE_ROWS * D))]) * scale
         F -= F.mean(axis=0)
         A = F.T @ F

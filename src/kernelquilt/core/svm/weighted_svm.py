@@ -25,9 +25,9 @@ from kernelquilt.core.svm.dual import (
     box_gap,
     feasible_start,
     free_indices,
-    jittered_cholesky,
     largest_share,
     signed_bounds,
+    sum_factor,
     tube_cost,
 )
 from kernelquilt.core.svm.factor_reading import FactorReader
@@ -104,6 +104,7 @@ class CombinedKernel:
             self.rows = np.empty((n, n)) if buffer is None else buffer
             self.have = np.zeros(n, dtype=np.bool_)
         self.n_built = 0
+        self._factored: tuple[Indices, Floats, Floats | None] | None = None
 
     @property
     def n_passes(self) -> float:
@@ -125,6 +126,13 @@ class CombinedKernel:
 
         return np.asarray(square_block(self.need(indices), indices))
 
+    def factored(self, indices: Indices) -> tuple[Floats, Floats | None]:
+        """Return the square block of the given indices and its `sum_factor`; the last is kept."""
+        if self._factored is None or not np.array_equal(self._factored[0], indices):
+            block = self.block(indices)
+            self._factored = indices, block, sum_factor(block)
+        return self._factored[1:]
+
     def subtract_product(self, rows: Indices, steps: Floats, f: Floats) -> None:
         """Take ``K[:, rows] @ steps`` away from `f`."""
         from kernelquilt.core.compiled import accumulate_rows
@@ -132,26 +140,25 @@ class CombinedKernel:
         accumulate_rows(self.need(rows)[np.newaxis], rows, -steps, f[np.newaxis])
 
 
-def response(block: Floats, slopes: Floats) -> Floats:
+def response(factor: Floats | None, slopes: Floats) -> Floats:
     """Return the curvature that the free duals add when the weights move.
 
     Parameters
     ----------
-    block : ndarray of shape (k, k)
-        Kernel of the free samples.
+    factor : ndarray of shape (k, k)
+        `sum_factor` L of the kernel of the free samples.
     slopes : ndarray of shape (k, M)
         Derivatives of their scores by the weights, the duals held.
 
     Returns
     -------
     curvature : ndarray of shape (M, M)
-        With ``L L' = block``, the Gram matrix of the columns of ``Z = L^-1 slopes`` after their
-        component along ``L^-1 1`` is removed; zero if there is nothing to move.
+        The Gram matrix of the columns of ``Z = L^-1 slopes`` after their component along
+        ``L^-1 1`` is removed; zero if there is nothing to move.
     """
-    factor = jittered_cholesky(block) if len(block) > 1 else None
     if factor is None:
         return np.zeros((slopes.shape[1], slopes.shape[1]))
-    right = np.ones((len(block), slopes.shape[1] + 1), order="F")
+    right = np.ones((len(factor), slopes.shape[1] + 1), order="F")
     right[:, :-1] = slopes
     Z, _ = lapack.dtrtrs(factor, right, lower=1, overwrite_b=1)
     columns, along = Z[:, :-1], Z[:, -1]
@@ -236,7 +243,8 @@ class WeightedSVM:
         for row, b in enumerate(point.b):
             free = free_indices(b, self.lower[row], self.upper[row], self.tube)
             if len(free) > 1 and self._kernel is not None:
-                total += response(self._kernel.block(free), point.products[row][:, free].T)
+                _, factor = self._kernel.factored(free)
+                total += response(factor, point.products[row][:, free].T)
         return total
 
     def _solve_one(self, kernel: CombinedKernel, row: int, b: Floats, f: Floats, tol: float) -> int:

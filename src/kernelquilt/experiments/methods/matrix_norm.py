@@ -63,7 +63,7 @@ class ByTest:
         train, test = split.stacks
         grid = list(ParameterGrid(self.candidates(tuning)))
         found = []
-        for parameters, (model, seconds) in zip(
+        for parameters, (model, seconds, _) in zip(
             grid, path_fits(self.classifier, train, split.y_train, grid, None), strict=True
         ):
             fitted = replace(predictions(model, test), parameters=parameters)

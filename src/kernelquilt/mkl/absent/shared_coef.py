@@ -27,7 +27,14 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from kernelquilt._typing import Bools, Floats, Numbers
-from kernelquilt.core.svm.dual import bias, box_gap, free_duals, largest_share, signed_bounds
+from kernelquilt.core.svm.dual import (
+    bias,
+    box_gap,
+    free_duals,
+    largest_share,
+    signed_bounds,
+    sum_factor,
+)
 from kernelquilt.core.svm.weighted_svm import INNER_SHARE, response, solve_svm
 from kernelquilt.core.weights.solution import Work
 from kernelquilt.core.weights.solvers import SVMPoint, diagonals
@@ -100,7 +107,8 @@ class SharedCoefSVM:
         X = solve_triangular(self._factor, point.products[0].T, lower=True, check_finite=False)
         free = np.flatnonzero(free_duals(point.b[0], self.lower, self.upper))
         fixed = np.diag(point.q / point.weights) - X.T @ X
-        return fixed + response(self._gram[np.ix_(free, free)], self._Z[:, free].T @ X)
+        factor = sum_factor(self._gram[np.ix_(free, free)])
+        return fixed + response(factor, self._Z[:, free].T @ X)
 
     def coefficients(self, weights: Floats, dual_coef: Floats) -> Floats:
         """Return the coefficients alpha (n,) of the duals at given weights."""
