@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.optimize
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -525,6 +525,7 @@ class TestSVT:
         assert np.linalg.norm(X - expected) <= 1e-3 * np.linalg.norm(expected)
 
     @given(seed=st.integers(0, 10**6), share=st.floats(0.2, 0.9))
+    @example(seed=4269, share=0.875)  # nothing absent
     @settings(max_examples=10, deadline=None)
     def test_dual_values_are_bounds_that_meet_the_optimum(self, seed, share):
         rng = np.random.default_rng(seed)

@@ -132,12 +132,12 @@ def solve_svt(
         history.record(tau**2 * value, residual)
 
     dual = NuclearDual(spectra, present, len(observed), tol / 2)
-    duals, threshold = dual.target, 0.0  # X = A, if that is known or 0
-    if fraction == 1 or norm == 0:
-        record(0.0, 0.0)
+    if fraction == 1 or norm == 0:  # X = A, which is known or 0
+        rows, columns = dual.factors(dual.target, 0.0)
+        values = (rows**2).sum(axis=0)
+        record(float((values + 0.5 * values**2).sum()), 0.0)
     else:
-        duals, threshold = dual.maximise(tol, max_iter, record), 1.0
-    rows, columns = dual.factors(duals, threshold)
+        rows, columns = dual.factors(dual.maximise(tol, max_iter, record), 1.0)
     scale = np.sqrt(tau)
     return LowRank(scale * rows, scale * columns, tau, tuple(history))
 
