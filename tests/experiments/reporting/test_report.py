@@ -336,6 +336,19 @@ def test_figures_are_those_that_there_are_data_for():
     assert study_figures(summarise(alone, make_rows(alone))) == []
 
 
+@pytest.mark.parametrize("n_sets", [2, 9])
+def test_many_names_below_a_figure_leave_its_rows_apart(n_sets):
+    sets = [f"a data set with a long name {k}" for k in range(n_sets)]
+    study = make_study(
+        datasets=sets, paper={m: dict.fromkeys(sets, 80.0) for m in ("good", "poor")}
+    )
+    figure = study_figures(summarise(study, make_rows(study)))[-1].figure
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    inches = axes.get_window_extent().height / figure.dpi
+    assert inches / len(axes.get_yticks()) > 0.3
+
+
 def test_leads_are_differences_of_means_over_data_sets():
     study = make_study(drawn=["poor"])
     summary = summarise(study, make_rows(study))

@@ -22,6 +22,7 @@ _PANELS = 9  # of one figure
 _LINES = 6  # of one panel
 _DECADES = 30.0  # ratio of the largest to the smallest figure from which on an axis is logarithmic
 _LONGEST_NAME = 28
+_LEGEND_ROW = 0.2  # inches
 _FONT: Any = {"font.size": 9.0, "axes.titlesize": 10.0, "svg.hashsalt": "kernelquilt"}
 
 
@@ -397,14 +398,17 @@ def _paper_differences(summary: Summary) -> Iterator[StudyFigure]:
 
 
 def _legend(figure: "Figure", axes: "Axes", width: float) -> None:
-    """Put the names of the lines of axes below a figure."""
+    """Put the names of the lines of axes below a figure, which grows with their rows."""
     handles, labels = axes.get_legend_handles_labels()
     longest = max(len(label) for label in labels)
+    n_columns = max(1, min(len(labels), int(width / (0.5 + 0.075 * longest))))
+    further_rows = (len(labels) - 1) // n_columns
+    figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * further_rows)
     figure.legend(
         handles,
         labels,
         loc="outside lower center",
-        ncols=max(1, min(len(labels), int(width / (0.5 + 0.075 * longest)))),
+        ncols=n_columns,
         frameon=False,
         handlelength=3,
     )
