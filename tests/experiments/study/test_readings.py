@@ -168,5 +168,10 @@ def test_a_study_takes_the_reading_that_it_names():
     """
     ((full, _),) = parse_protocol(text)
     assert full.problem == {"train": 0.5, "kernels": "cosine"}
+    assert full.title == "t"
+    assert not full.notes
     ((full, _),) = parse_protocol(text, reading="one")
     assert full.problem == {"train": 0.5, "kernels": "linear"}
+    assert full.title == "t, reading 'one'"
+    assert full.notes == ["The reading is 'one'; what notes say of kernels is of 'two'."]
+    assert parse_protocol(text, reading="two") == parse_protocol(text)

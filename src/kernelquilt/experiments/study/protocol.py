@@ -273,9 +273,12 @@ def parse_protocol(text: str, *, reading: str | None = None) -> list[tuple[Study
         merged = {**entries, **study}
         shorter = merged.pop("quick", {})
         if "reading" in merged:
-            chosen = readings[reading or merged["reading"]]
-            merged["problem"] = {**merged["problem"], **chosen}
-            del merged["reading"]
+            own = merged.pop("reading")
+            merged["problem"] = {**merged["problem"], **readings[reading or own]}
+            if reading not in (None, own):
+                merged["title"] += f", reading {reading!r}"
+                told = f"The reading is {reading!r}; what notes say of kernels is of {own!r}."
+                merged["notes"] = [told, *merged.get("notes", [])]
         if merged.get("axis") == "reading":
             merged["settings"] = list(readings)
             merged["problem"] = {**merged["problem"], "readings": readings}
