@@ -457,8 +457,6 @@ class BoxDual:
             return
         goal = max(EXACT * float(np.abs(self.f).max()), self.rounding)
         for _ in range(MAX_EXACT_ROUNDS):
-            if gap <= goal:
-                return
             moved = self._face_step()
             if (gap := self.violation) <= goal:
                 return
