@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelquilt.experiments.reporting.page import BY_SETTING
 from kernelquilt.experiments.reporting.summary import summaries_of
 from kernelquilt.experiments.reporting.writers import to_csv
 from kernelquilt.experiments.running.store import Store
@@ -23,9 +24,13 @@ def test_tables_are_made_of_the_cells(path):
     with Store(path, create=False) as store:
         summaries = summaries_of(store)
     assert summaries
-    for summary in summaries:
-        name = f"{summary.study.protocol}-{summary.study.name}.csv"
-        made, kept = lines_of(to_csv(summary)), lines_of(path.with_name(name).read_text())
+    tables = [(summary, False) for summary in summaries]
+    tables += [(s, True) for s in summaries if len(s.by_setting) > len(s.lines)]
+    for summary, by_setting in tables:
+        ending = f"-{BY_SETTING}" if by_setting else ""
+        name = f"{summary.study.protocol}-{summary.study.name}{ending}.csv"
+        made = lines_of(to_csv(summary, by_setting=by_setting))
+        kept = lines_of(path.with_name(name).read_text())
         assert len(made) == len(kept) > 0
         for ours, theirs in zip(made, kept, strict=True):
             assert ours.keys() == theirs.keys()

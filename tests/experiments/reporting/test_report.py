@@ -109,6 +109,23 @@ def test_pooled_figures_are_means_over_the_settings_of_each_repetition():
     assert (summary.n_cells, summary.n_finished) == (108, 108)
 
 
+def test_settings_that_are_pooled_have_a_table_of_their_own():
+    study = make_study(paper={"good": {"sonar": 90.0}})
+    summary = summarise(study, make_rows(study))
+    apart = summarise(replace(study, pooled=False, paper={}), make_rows(study))
+    assert repr(summary.by_setting) == repr(apart.lines) == repr(apart.by_setting)
+    found = list(csv.DictReader(io.StringIO(to_csv(summary, by_setting=True))))
+    assert [(row["dataset"], row["setting"]) for row in found[::3]] == [
+        (name, setting) for name in ("heart", "sonar", "wdbc") for setting in ("0.1", "0.5")
+    ]
+    assert {row["paper"] for row in found} == {""}  # that of all settings is not of one
+    pooled = entry(summary, "good", "sonar")
+    each = [
+        float(r["ours_mean"]) for r in found if (r["dataset"], r["method"]) == ("sonar", "good")
+    ]
+    assert pooled.mean == pytest.approx(np.mean(each))
+
+
 def test_marks_follow_the_paired_t_test_against_the_best():
     summary = summarise(study := make_study(), make_rows(study))
     line = summary.lines[0]
@@ -392,9 +409,8 @@ def first_panel(study, rows):
 def test_few_repetitions_are_drawn_as_dots_within_the_bounds(repetitions):
     study = make_study(repetitions=repetitions)
     axes = first_panel(study, swinging(study, 0.1, 1.0))
-    bands, dots = axes.collections[::2], axes.collections[1::2]
-    assert not any(len(path.vertices) for band in bands for path in band.get_paths())
-    assert [len(drawn.get_offsets()) for drawn in dots] == [2 * repetitions] * 3
+    assert len(axes.lines) == 3  # no interval
+    assert [len(dots.get_offsets()) for dots in axes.collections] == [2 * repetitions] * 3
     low, high = axes.get_ylim()
     assert 0 <= low < high <= 100
 
@@ -420,10 +436,19 @@ def test_intervals_stay_within_the_bounds_of_the_metric(metric, scale, low, high
         expected = 0.5 * np.exp([-2 * half, 2 * half])
     else:
         expected = [0.5 - half, 0.5 + half]
-    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
-    np.testing.assert_allclose([heights.min(), heights.max()], expected)
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), expected)
     assert low <= axes.get_ylim()[0] <= expected[0]
     assert expected[1] <= axes.get_ylim()[1] <= high
+
+
+def test_a_panel_has_the_interval_of_median_width():
+    study = make_study()
+    summary = summarise(study, make_rows(study))
+    axes = study_figures(summary)[0].figure.axes[0]
+    widths = [e.high - e.low for s in summary.by_setting[:2] for e in s.entries]
+    low, high = axes.lines[0].get_ydata()
+    assert high - low == sorted(widths)[3]
+    assert not any(len(dots.get_offsets()) for dots in axes.collections)
 
 
 def test_repetitions_of_one_line_stay_within_the_bounds():
@@ -497,7 +522,8 @@ def test_report_writes_everything(store, tmp_path):
         for f in ("curves-1", "leads", "paper", "ranks")
         for e in ("png", "svg")
     ]
-    assert names == sorted([*figures, "paper-first.csv", "paper-first.md", "paper-first.tex"])
+    tables = [f"paper-first{e}" for e in (".csv", ".md", ".tex", "-by-setting.csv")]
+    assert names == sorted([*figures, *tables])
     assert all(path.stat().st_size for path in report.files)
     page = report.page.read_text()
     assert page.count("data:image/svg+xml;base64,") == 4
@@ -534,7 +560,7 @@ def test_studies_with_alike_names_have_files_of_their_own(store, tmp_path):
     for name in ("a/b", "a b", "A-b"):
         put(store, make_study(name=name, datasets=["x"]), [])
     report = write_report(summaries_of(store), tmp_path / "out")
-    assert len({path.name.lower() for path in report.files}) == len(report.files) == 9
+    assert len({path.name.lower() for path in report.files}) == len(report.files) == 12
 
 
 def test_report_of_some_studies(store, tmp_path):

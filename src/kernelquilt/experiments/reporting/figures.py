@@ -9,10 +9,10 @@ import numpy as np
 
 from kernelquilt._typing import Floats
 from kernelquilt.experiments.reporting.statistics import indistinct_groups, mean_interval
-from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Summary, bounds, shared
+from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Entry, Summary, bounds
 from kernelquilt.experiments.reporting.table import plural
 from kernelquilt.experiments.reporting.words import axis_of, with_unit
-from kernelquilt.inspection.style import COLOURS, MARKERS, line_style, literal, plain
+from kernelquilt.inspection.style import COLOURS, FAINT, MARKERS, line_style, literal, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,10 +129,13 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
         for axes in grid[len(chosen) :]:
             axes.remove()
         for axes, d in zip(grid, chosen, strict=False):
-            shown = _compared(summary.values[:, d, order])
             name = study.datasets[d].name
+            lines = [line for line in summary.by_setting if line.dataset == name]
+            entries = [[lines[s].entries[m] for s in order] for m in drawn]
+            _draw_typical_interval(axes, places, entries)
             for k, m in enumerate(drawn):
-                _draw_curve(axes, summary, name, line_style(k), m, places, shown[m])
+                style = line_style(k) | {"label": _label(summary.methods[m])}
+                _draw_curve(axes, places, entries[k], summary.values[m, d, order], style)
             axes.set_title(_label(name))
             axes.set_yscale("log" if log else "linear")
             axes.set_ylim(np.clip(axes.get_ylim(), *bounds(summary.study)) if not log else None)
@@ -152,9 +155,10 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
         yield StudyFigure(
             f"curves-{number}",
             figure,
-            f"{what}: mean over the repetitions with its 95 % interval, which allows for their "
-            f"common samples, or, where there are fewer than {LEAST_TESTED}, a dot for each."
-            f"{others}",
+            f"{what}: mean over the repetitions. The grey bar is the 95 % interval of one of the "
+            "means, that of median width; it allows for samples that repetitions share, as all "
+            "methods do. Where there are fewer than "
+            f"{LEAST_TESTED} repetitions there is a dot for each.{others}",
             f"Curves of {what}, one panel for each of: {names}; one line for each of {len(drawn)} "
             "methods.",
         )
@@ -233,17 +237,6 @@ def _numeric(settings: list[Any]) -> bool:
     return all(isinstance(s, int | float) and not isinstance(s, bool) for s in settings)
 
 
-def _compared(values: Floats) -> Floats:
-    """Return values (n_methods, n_settings, n_repetitions), nan at repetitions not compared."""
-    shown = np.full_like(values, np.nan)
-    for s in range(values.shape[1]):
-        present = ~np.isnan(values[:, s])
-        compared, common = shared(present)
-        used = np.where(compared[:, None], common, present)
-        shown[:, s] = np.where(used, values[:, s], np.nan)
-    return shown
-
-
 def _drawn(summary: Summary) -> list[int]:
     """Return the methods of the curves: those that the study names, or the best on average."""
     there = (~np.isnan(summary.values)).any(axis=(1, 2, 3))
@@ -265,25 +258,30 @@ def _spans_decades(summary: Summary) -> bool:
 
 
 def _draw_curve(
-    axes: "Axes",
-    summary: Summary,
-    dataset: str,
-    style: dict[str, Any],
-    m: int,
-    places: Floats,
-    values: Floats,
+    axes: "Axes", places: Floats, entries: list[Entry], values: Floats, style: dict[str, Any]
 ) -> None:
-    """Draw the mean of values (n_settings, n_repetitions) of a method at places (n_settings,)."""
-    least, most = bounds(summary.study)
-    between = {"test_ratio": summary.test_ratios.get(dataset, 0.0), "low": least, "high": most}
-    means, low, high = np.array([mean_interval(row[~np.isnan(row)], **between) for row in values]).T
-    # an interval of few repetitions says less than they do
-    few = np.count_nonzero(~np.isnan(values), axis=1) < LEAST_TESTED
-    axes.fill_between(places, low, high, ~few, color=style["color"], alpha=0.12, lw=0)
+    """Draw the means of a method at places (n_settings,).
+
+    Repetitions `values` (n_settings, n_repetitions) are drawn where they are too few for intervals.
+    """
+    few = np.isnan([entry.low for entry in entries])
     at = np.broadcast_to(places[:, None], values.shape)
     axes.scatter(at[few], values[few], s=7, color=style["color"], alpha=0.4, clip_on=False)
-    name = _label(summary.methods[m])
-    axes.plot(places, means, markersize=4, linewidth=1.3, clip_on=False, label=name, **style)
+    means = [entry.mean for entry in entries]
+    axes.plot(places, means, markersize=4, linewidth=1.3, clip_on=False, **style)
+
+
+def _draw_typical_interval(axes: "Axes", places: Floats, entries: list[list[Entry]]) -> None:
+    """Draw the interval of median width: all of them would hide each other and the means."""
+    intervals = [
+        (entry.high - entry.low, place, entry.low, entry.high)
+        for curve in entries
+        for place, entry in zip(places, curve, strict=True)
+        if not np.isnan(entry.low)
+    ]
+    if intervals:
+        _, place, low, high = sorted(intervals)[len(intervals) // 2]
+        axes.plot([place, place], [low, high], "_-", color=FAINT, lw=3, alpha=0.6, markersize=9)
 
 
 def _set_ticks(axes: "Axes", places: Floats, inches: float, *, log: bool) -> None:

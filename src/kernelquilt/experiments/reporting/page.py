@@ -14,6 +14,8 @@ from kernelquilt.experiments.reporting.figures import study_figures, to_png, to_
 from kernelquilt.experiments.reporting.summary import Summary, collected
 from kernelquilt.experiments.reporting.writers import to_csv, to_latex, to_markdown
 
+BY_SETTING = "by-setting"  # what files of settings that are pooled in the table end with
+
 
 class Report(NamedTuple):
     """What was written: the page, tables and figures, and what they are of."""
@@ -31,8 +33,8 @@ def write_report(summaries: Sequence[Summary], output: str | Path) -> Report:
     summaries : sequence of Summary
     output : path-like
         A directory, made if it is not there: ``report.html``, and for each study
-        ``<protocol>-<study>`` with the endings ``.md``, ``.csv``, ``.tex`` and for each figure
-        ``.svg`` and ``.png``.
+        ``<protocol>-<study>`` with the endings ``.md``, ``.csv``, ``.tex``, for settings that are
+        pooled in the table ``-by-setting.csv``, and for each figure ``.svg`` and ``.png``.
 
     Returns
     -------
@@ -49,6 +51,8 @@ def write_report(summaries: Sequence[Summary], output: str | Path) -> Report:
             f"{stem}.csv": to_csv(summary).encode(),
             f"{stem}.tex": to_latex(summary).encode(),
         }
+        if len(summary.by_setting) > len(summary.lines):
+            contents[f"{stem}-{BY_SETTING}.csv"] = to_csv(summary, by_setting=True).encode()
         figures = []
         for drawn in study_figures(summary):
             svg = contents[f"{stem}-{drawn.name}.svg"] = to_svg(drawn.figure)

@@ -116,6 +116,7 @@ class Summary:
     values: Floats
     scores: Floats
     lines: tuple[Line, ...]  # those of the study, then those that only the paper has
+    by_setting: tuple[Line, ...]  # of the study, one for each data set and setting
     n_cells: int
     n_finished: int  # with those without figures
     n_impossible: int
@@ -209,17 +210,15 @@ def summarise(study: Study, rows: Sequence[Row]) -> Summary:
     repetitions = [(seed, number) for seed in seeds for number in range(study.repetitions)]
     figures, ended = _arrays(study, (methods, datasets, settings, repetitions), kept)
 
-    # a line has all settings, or one
-    in_line, lines_of = (settings, [""]) if study.pooled else ([""], settings)
+    lines_of = [""] if study.pooled else settings
     labels = [(dataset, setting) for dataset in datasets for setting in lines_of]
-    shape = len(methods), len(labels), len(in_line), len(repetitions)
-    shown = {name: values.reshape(shape).mean(axis=2) for name, values in figures.items()}
-    counts = {status: marks.reshape(shape).sum(axis=(2, 3)) for status, marks in ended.items()}
     ratios = _test_ratios(kept)
-    lines = tuple(
-        _line(study, methods, at, labels[at], shown, counts, ratios) for at in range(len(labels))
-    )
-    scores = shown[study.metric]
+    lines, scores = _lines(study, methods, labels, figures, ended, ratios)
+    by_setting = lines
+    if study.pooled:  # what the paper printed is of all settings
+        alone = replace(study, paper={}, paper_std={})
+        each = [(dataset, setting) for dataset in datasets for setting in settings]
+        by_setting, _ = _lines(alone, methods, each, figures, ended, ratios)
     own = [
         [labels.index((d, s)) for s in lines_of if s in ("", *own_settings)] for d in own_datasets
     ]
@@ -232,6 +231,11 @@ def summarise(study: Study, rows: Sequence[Row]) -> Summary:
         values=values[:, :, [settings.index(setting) for setting in own_settings]],
         scores=scores,
         lines=lines,
+        by_setting=tuple(
+            line
+            for line in by_setting
+            if line.dataset in own_datasets and line.setting in own_settings
+        ),
         test_ratios=ratios,
         **_overall(study, methods, lines, scores, own),
         n_cells=len(seeds) * sum(1 for _ in study.cells()),
@@ -328,6 +332,30 @@ def _arrays(
             values[at] = row.figures.get(name, np.nan)
     figures[study.metric] *= study.scale
     return figures, ended
+
+
+def _lines(
+    study: Study,
+    methods: list[str],
+    labels: list[tuple[str, str]],
+    figures: dict[str, Floats],
+    ended: dict[str, Bools],
+    test_ratios: dict[str, float],
+) -> tuple[tuple[Line, ...], Floats]:
+    """Return a line for each label, and the scores (n_methods, n_lines, n_repetitions).
+
+    Settings are pooled if there are fewer labels than data sets and settings.
+    """
+    _, n_datasets, n_settings, n_repetitions = figures[study.metric].shape
+    n_pooled = n_datasets * n_settings // len(labels) if labels else 1
+    shape = len(methods), len(labels), n_pooled, n_repetitions
+    shown = {name: values.reshape(shape).mean(axis=2) for name, values in figures.items()}
+    counts = {status: marks.reshape(shape).sum(axis=(2, 3)) for status, marks in ended.items()}
+    lines = tuple(
+        _line(study, methods, at, label, shown, counts, test_ratios)
+        for at, label in enumerate(labels)
+    )
+    return lines, shown[study.metric]
 
 
 def _line(

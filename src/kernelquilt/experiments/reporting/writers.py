@@ -109,8 +109,11 @@ def to_latex(summary: Summary) -> str:
     )
 
 
-def to_csv(summary: Summary) -> str:
-    """Return a summary as CSV, one line per data set, setting and method."""
+def to_csv(summary: Summary, *, by_setting: bool = False) -> str:
+    """Return a summary as CSV: one line per data set, method and, if not pooled, setting.
+
+    With `by_setting` settings that are pooled in the table have lines of their own.
+    """
     study = summary.study
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -118,7 +121,7 @@ def to_csv(summary: Summary) -> str:
     where = ["protocol", "study", "dataset", "setting", "method", "metric"]
     own = [_CSV_NAMES.get(name, name) for name in names]
     writer.writerow([*where, *own, *map(_csv, study.extra)])
-    for line in summary.lines:
+    for line in summary.by_setting if by_setting else summary.lines:
         for method, entry in zip(summary.methods, line.entries, strict=True):
             where = [study.protocol, study.name, line.dataset, line.setting, method, study.metric]
             figures = [getattr(entry, name) for name in names]
