@@ -18,6 +18,7 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from kernelquilt.experiments.plain import plain
+from kernelquilt.experiments.reporting.drawing import set_log_x
 from kernelquilt.experiments.reporting.figures import study_figures, to_png, to_svg
 from kernelquilt.experiments.reporting.page import write_report
 from kernelquilt.experiments.reporting.statistics import mean_interval
@@ -725,6 +726,34 @@ def test_readings_are_told_by_their_distance_to_the_paper():
     more = summarise(replace(study, repetitions=2), rows)
     assert "nothing to compare" in remarks(more)[-1]
 
+    (figure,) = [f for f in study_figures(summarise(study, rows)) if f.name == "paper"]
+    (axes,) = figure.figure.axes
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["near: 1.5", "far: 7.5"]
+    _, good, poor = axes.lines
+    np.testing.assert_allclose(good.get_xdata(), [1, 1, -5, -5])
+    np.testing.assert_allclose(poor.get_xdata(), [2, 2, -10, -10])
+    assert all(f.name != "paper" for f in study_figures(more))
+
+
+def test_a_leak_is_drawn_between_the_honest_figure_and_the_printed_one():
+    printed = {"good": {"heart": 95.0, "sonar": 85.0}, "poor": {"heart": 70.0}}
+    study = make_study(
+        methods=["good", "good leaky", "poor"], diagnostics=["good leaky"], paper=printed
+    )
+    summary = summarise(study, make_rows(study))
+    (figure,) = [f for f in study_figures(summary) if f.name == "leak"]
+    (axes,) = figure.figure.axes
+    assert axes.get_title() == "good"
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert labels == ["heart", "sonar"]  # no figure is printed for the third
+    drawn = {line.get_label(): line.get_xdata() for line in axes.lines}
+    np.testing.assert_allclose(drawn["printed"], [95, 85])
+    for name, method in {"ours": "good", "ours with the leak": "good leaky"}.items():
+        means = [entry(summary, method, label).mean for label in labels]
+        np.testing.assert_allclose(drawn[name], means)
+    honest = summarise(replace(study, diagnostics=[]), make_rows(study))
+    assert all(f.name != "leak" for f in study_figures(honest))
+
 
 def test_intervals_of_a_line_allow_for_common_samples_and_need_five_repetitions():
     study = make_study()
@@ -758,3 +787,19 @@ def test_errors_that_span_decades_are_divided_by_those_of_the_paper():
     assert "divided by" in axes.get_xlabel()
     points = [line.get_xdata()[0] for line in axes.lines[1:]]
     np.testing.assert_allclose(points, [0.5, 0.02, 0.1])
+
+
+def test_logarithmic_axes_have_plain_numbers_that_do_not_collide():
+    from matplotlib.figure import Figure
+
+    for high, expected in [(90.0, ["2", "5", "10", "20", "50"]), (1e5, ["100", "10000"])]:
+        axes = Figure((3.2, 2)).subplots()
+        axes.plot([1.5, high], [0, 1])
+        set_log_x(axes)
+        axes.figure.canvas.draw()
+        shown = [text.get_text() for text in axes.get_xticklabels()]
+        assert set(expected) <= set(shown)
+        assert not any(text.get_text() for text in axes.get_xticklabels(minor=True))
+        boxes = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text()]
+        inside = [b for b in boxes if axes.bbox.x0 <= b.x0 + b.width / 2 <= axes.bbox.x1]
+        assert all(a.x1 < b.x0 for a, b in pairwise(inside))

@@ -2,17 +2,26 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelquilt._typing import Floats
+from kernelquilt.experiments.reporting.drawing import (
+    WIDTH,
+    StudyFigure,
+    label,
+    legend,
+    metric_of,
+    set_log_x,
+    spans_decades,
+)
+from kernelquilt.experiments.reporting.paper_figures import paper_figures
 from kernelquilt.experiments.reporting.statistics import indistinct_groups, mean_interval
 from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Entry, Summary, bounds
 from kernelquilt.experiments.reporting.table import plural
-from kernelquilt.experiments.reporting.words import axis_of, with_unit
-from kernelquilt.inspection.style import COLOURS, FAINT, MARKERS, line_style, literal, plain
+from kernelquilt.experiments.reporting.words import axis_of
+from kernelquilt.inspection.style import COLOURS, FAINT, line_style, literal, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,20 +29,8 @@ if TYPE_CHECKING:
 
 _PANELS = 9  # of one figure
 _LINES = 6  # of one panel
-_DECADES = 30.0  # ratio of the largest to the smallest figure from which on an axis is logarithmic
-_LONGEST_NAME = 28
-_LEGEND_ROW = 0.2  # inches
+_ROWS = 40  # of one panel; more are read in the table
 _FONT: Any = {"font.size": 9.0, "axes.titlesize": 10.0, "svg.hashsalt": "kernelquilt"}
-
-
-@dataclass(frozen=True)
-class StudyFigure:
-    """A figure of a study."""
-
-    name: str  # for its file, such as "curves-1"
-    figure: "Figure"
-    caption: str  # what it shows and how to read it
-    alternative: str  # for readers who cannot see it
 
 
 def study_figures(summary: Summary) -> list[StudyFigure]:
@@ -41,8 +38,8 @@ def study_figures(summary: Summary) -> list[StudyFigure]:
 
     These are the repetitions if the table has one line, curves if there are two numeric settings,
     the lines of the table if settings are words, what the best method is ahead of the others and a
-    critical-difference diagram if there are three data sets, and differences to the paper if it
-    printed any figures.
+    critical-difference diagram if there are three data sets, and if the paper printed any figures
+    the differences to them, with a leak if there is one, or how far each reading is from them.
     """
     import matplotlib
 
@@ -53,7 +50,7 @@ def study_figures(summary: Summary) -> list[StudyFigure]:
             *_lines(summary),
             *_leads(summary),
             *_critical_difference(summary),
-            *_paper_differences(summary),
+            *paper_figures(summary),
         ]
 
 
@@ -93,9 +90,9 @@ def _repetitions(summary: Summary) -> Iterator[StudyFigure]:
         axes.plot(values, [place] * len(values), "o", color=COLOURS[0], alpha=0.35, clip_on=False)
         axes.plot(means[m], place, "|", color=COLOURS[1], markersize=14, markeredgewidth=2)
     names = [summary.methods[drawn[m]] for m in order]
-    axes.set_yticks(range(len(names)), [_label(name) for name in names])
+    axes.set_yticks(range(len(names)), [label(name) for name in names])
     axes.set(xlim=np.clip(axes.get_xlim(), *bounds(summary.study)), ylim=(-0.6, len(names) - 0.4))
-    axes.set_xlabel(literal(_metric(summary)))
+    axes.set_xlabel(literal(metric_of(summary)))
     plain(axes)
     yield StudyFigure(
         "repetitions",
@@ -118,7 +115,7 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
     present = ~np.isnan(summary.values)
     panels = np.flatnonzero(present.any(axis=(0, 2, 3)))
     drawn = _drawn(summary)
-    log = _spans_decades(summary)
+    log = spans_decades(summary)
     for number, start in enumerate(range(0, len(panels), _PANELS), start=1):
         chosen = panels[start : start + _PANELS]
         n_columns = min(3, len(chosen))
@@ -134,21 +131,21 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
             entries = [[lines[s].entries[m] for s in order] for m in drawn]
             _draw_typical_interval(axes, places, entries)
             for k, m in enumerate(drawn):
-                style = line_style(k) | {"label": _label(summary.methods[m])}
+                style = line_style(k) | {"label": label(summary.methods[m])}
                 _draw_curve(axes, places, entries[k], summary.values[m, d, order], style)
-            axes.set_title(_label(name))
+            axes.set_title(label(name))
             axes.set_yscale("log" if log else "linear")
             axes.set_ylim(np.clip(axes.get_ylim(), *bounds(summary.study)) if not log else None)
             # shares stay on a scale of shares, counts and weights may span decades
-            spans_decades = scale == 1 and 0 < 10 * places[0] <= places[-1]
-            _set_ticks(axes, places, width / n_columns - 0.7, log=spans_decades)
+            decades = scale == 1 and 0 < 10 * places[0] <= places[-1]
+            _set_ticks(axes, places, width / n_columns - 0.7, log=decades)
             plain(axes)
         for axes in grid[: len(chosen) : n_columns]:
-            axes.set_ylabel(literal(_metric(summary)))
+            axes.set_ylabel(literal(metric_of(summary)))
         for axes in grid[len(chosen) - n_columns : len(chosen)]:
             axes.set_xlabel(literal(words))
-        _legend(figure, grid[0], width)
-        what = f"{_metric(summary)} against {words}"
+        legend(figure, grid[0], width)
+        what = f"{metric_of(summary)} against {words}"
         n_left = int(np.count_nonzero(present.any(axis=(1, 2, 3)))) - len(drawn)
         others = f" {plural(n_left, 'other method')} in the table only." if n_left else ""
         names = ", ".join(study.datasets[d].name for d in chosen)
@@ -170,26 +167,30 @@ def _lines(summary: Summary) -> Iterator[StudyFigure]:
 
     lines = [line for line in summary.lines if not all(np.isnan(e.mean) for e in line.entries)]
     drawn = _drawn(summary)
-    if _numeric(summary.study.settings) or len(lines) < 2 or len(drawn) < 2:
+    if _numeric(summary.study.settings) or not 1 < len(lines) <= _ROWS or len(drawn) < 2:
         return
-    figure = Figure((6.8, 1.2 + 0.28 * len(lines)), layout="constrained")
+    figure = Figure((WIDTH, 1.2 + 0.28 * len(lines)), layout="constrained")
     axes = figure.subplots()
     heights = -np.arange(len(lines))
     for k, m in enumerate(drawn):
         style = line_style(k) | {"linestyle": ""}
         means = [line.entries[m].mean for line in lines]
-        name = _label(summary.methods[m])
+        name = label(summary.methods[m])
         axes.plot(means, heights, markersize=6, alpha=0.75, label=name, clip_on=False, **style)
-    axes.set_yticks(heights, [_label(line.label) for line in lines])
-    axes.set(ylim=(heights[-1] - 0.6, 0.6), xlim=np.clip(axes.get_xlim(), *bounds(summary.study)))
-    axes.set_xlabel(literal(_metric(summary)))
+    axes.set_yticks(heights, [label(line.label) for line in lines])
+    axes.set_ylim(heights[-1] - 0.6, 0.6)
+    if spans_decades(summary):
+        set_log_x(axes)
+    else:
+        axes.set(xlim=np.clip(axes.get_xlim(), *bounds(summary.study)))
+    axes.set_xlabel(literal(metric_of(summary)))
     plain(axes)
-    _legend(figure, axes, 6.8)
+    legend(figure, axes, WIDTH)
     yield StudyFigure(
         "lines",
         figure,
-        f"{_metric(summary)} of {len(drawn)} methods, the mean over the repetitions of each line.",
-        f"{_metric(summary)} in {len(lines)} lines: {', '.join(line.label for line in lines)}.",
+        f"{metric_of(summary)} of {len(drawn)} methods: means over the repetitions of each line.",
+        f"{metric_of(summary)} in {len(lines)} lines: {', '.join(line.label for line in lines)}.",
     )
 
 
@@ -204,7 +205,7 @@ def _leads(summary: Summary) -> Iterator[StudyFigure]:
     sign = 1 if summary.study.higher_is_better else -1
     leads = np.array([sign * (_by_set(summary, reference) - _by_set(summary, m)) for m in others])
     order = np.argsort(leads.mean(axis=1), kind="stable")
-    figure = Figure((6.8, 1.2 + 0.34 * len(others)), layout="constrained")
+    figure = Figure((WIDTH, 1.2 + 0.34 * len(others)), layout="constrained")
     axes = figure.subplots()
     axes.axvline(0, color="#444444", linewidth=1)
     for place, m in enumerate(order):
@@ -212,9 +213,9 @@ def _leads(summary: Summary) -> Iterator[StudyFigure]:
         axes.plot(leads[m], [-place] * leads.shape[1], "o", color=COLOURS[0], alpha=0.35)
         axes.plot([low, high], [-place, -place], color=COLOURS[1], linewidth=2)
         axes.plot(mean, -place, "|", color=COLOURS[1], markersize=14, markeredgewidth=2)
-    axes.set_yticks(-np.arange(len(others)), [_label(others[m]) for m in order])
+    axes.set_yticks(-np.arange(len(others)), [label(others[m]) for m in order])
     axes.set_ylim(0.4 - len(others), 0.6)
-    axes.set_xlabel(literal(f"{_metric(summary)}: {reference} ahead of the other"))
+    axes.set_xlabel(literal(f"{metric_of(summary)}: {reference} ahead of the other"))
     plain(axes)
     told = [f"{others[m]} {leads[m].mean():+.3g}" for m in order]
     yield StudyFigure(
@@ -247,14 +248,6 @@ def _drawn(summary: Summary) -> list[int]:
     sign = -1 if summary.study.higher_is_better else 1
     means = {m: sign * np.nanmean(summary.values[m]) for m in own}
     return sorted(sorted(own, key=means.__getitem__)[:_LINES])
-
-
-def _spans_decades(summary: Summary) -> bool:
-    """Return whether figures that are positive, and have no other bound, span decades."""
-    values = summary.values[~np.isnan(summary.values)]
-    if not len(values) or values.min() <= 0 or bounds(summary.study) != (0.0, np.inf):
-        return False
-    return bool(values.max() >= _DECADES * values.min())
 
 
 def _draw_curve(
@@ -329,7 +322,7 @@ def _critical_difference(summary: Summary) -> Iterator[StudyFigure]:
         edge, side, shift = (1, "right", -4) if left else (n_methods, "left", 4)
         axes.plot([ranks[m], ranks[m], edge], [0, height, height], color="#444444", linewidth=0.9)
         axes.annotate(
-            f"{_label(summary.ranked[m])} ({ranks[m]:.2f})",
+            f"{label(summary.ranked[m])} ({ranks[m]:.2f})",
             (edge, height),
             xytext=(shift, 0),
             textcoords="offset points",
@@ -347,77 +340,3 @@ def _critical_difference(summary: Summary) -> Iterator[StudyFigure]:
         f"{ranking.p_value:.2g}.",
         f"Critical-difference diagram, average ranks: {', '.join(told)}.",
     )
-
-
-def _paper_differences(summary: Summary) -> Iterator[StudyFigure]:
-    from matplotlib.figure import Figure
-
-    # figures that span decades are compared by their ratio
-    log = _spans_decades(summary)
-    table = np.array(
-        [[e.mean / e.paper if log else e.difference for e in x.entries] for x in summary.lines]
-    )
-    rows = np.flatnonzero(~np.isnan(table).all(axis=0)) if table.size else np.array([], dtype=int)
-    if not len(rows):
-        return
-    lines = np.flatnonzero(~np.isnan(table).all(axis=1))
-    told_apart = len(lines) <= len(MARKERS)
-    figure = Figure((6.8, 1.2 + 0.34 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    axes.axvline(1 if log else 0, color="#444444", linewidth=1)
-    heights = -np.arange(len(rows))
-    for number, line in enumerate(lines):
-        style = line_style(number if told_apart else 0) | {"linestyle": ""}
-        name = _label(summary.lines[line].label)
-        axes.plot(table[line, rows], heights, markersize=6, alpha=0.75, label=name, **style)
-    scale = np.log(table[:, rows]) if log else table[:, rows]
-    means = np.nanmean(scale, axis=0)
-    means = np.exp(means) if log else means
-    axes.plot(means, heights, "|", color="black", markersize=16, markeredgewidth=2)
-    axes.set_yticks(heights, [_label(summary.methods[m]) for m in rows])
-    axes.set_ylim(heights[-1] - 0.6, 0.6)
-    if log:
-        axes.set_xscale("log")
-    words = "divided by" if log else "minus"
-    axes.set_xlabel(literal(f"{_metric(summary)}: ours {words} the paper's"))
-    plain(axes)
-    if told_apart:
-        _legend(figure, axes, 6.8)
-    form = ".3g" if log else "+.3g"
-    told = [f"{summary.methods[m]} {x:{form}}" for m, x in zip(rows, means, strict=True)]
-    mean, compared = ("geometric mean", "ratio") if log else ("mean", "difference")
-    yield StudyFigure(
-        "paper",
-        figure,
-        f"Our {_metric(summary)} {words} the paper's, a mark for each line of the table; the bar "
-        f"is their {mean}.",
-        f"{mean.capitalize()} {compared} to the paper: {', '.join(told)}.",
-    )
-
-
-def _legend(figure: "Figure", axes: "Axes", width: float) -> None:
-    """Put the names of the lines of axes below a figure, which grows with their rows."""
-    handles, labels = axes.get_legend_handles_labels()
-    longest = max(len(label) for label in labels)
-    n_columns = max(1, min(len(labels), int(width / (0.5 + 0.075 * longest))))
-    further_rows = (len(labels) - 1) // n_columns
-    figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * further_rows)
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=n_columns,
-        frameon=False,
-        handlelength=3,
-    )
-
-
-def _label(name: str) -> str:
-    """Return a name for a figure: not too long, without mathematics, shown in legends."""
-    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    # matplotlib leaves a leading underscore out of legends
-    return (" " if short.startswith("_") else "") + literal(short)
-
-
-def _metric(summary: Summary) -> str:
-    return with_unit(summary.study.metric, summary.study.scale)

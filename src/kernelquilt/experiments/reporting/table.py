@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelquilt.experiments.reporting.readings import compared_readings
 from kernelquilt.experiments.reporting.statistics import best_method, compare_with
 from kernelquilt.experiments.reporting.summary import LEAST_TESTED, Entry, Summary, judged
 from kernelquilt.experiments.reporting.words import figure_of, with_unit
@@ -322,7 +323,7 @@ def _against_paper(summary: Summary) -> Iterator[str]:
             "due to that."
         )
     if study.axis == "reading":
-        yield from _readings(summary)
+        yield _readings(summary)
         return
     agreed = [_winner_holds(summary, position) for position in range(len(summary.lines))]
     known = [holds for holds in agreed if holds is not None]
@@ -340,27 +341,16 @@ def _against_paper(summary: Summary) -> Iterator[str]:
         )
 
 
-def _readings(summary: Summary) -> Iterator[str]:
-    """Yield how far each reading is from the paper, over the data sets that are finished.
-
-    Repetitions may differ in the share of views absent, so that a part of them tells nothing.
-    """
-    settings = summary.settings
-    names = [dataset.name for dataset in summary.study.datasets]
-    entries = {(line.dataset, line.setting): line.entries for line in summary.lines}
-    table = np.array([[[e.difference for e in entries[d, s]] for d in names] for s in settings])
-    counts = np.array([[[e.n for e in entries[d, s]] for d in names] for s in settings])
-    used = (counts == len(summary.repetitions)).all(axis=(0, 2))
-    used &= ~np.isnan(table).any(axis=(0, 2))
-    if not used.any():
-        yield "No data set has all repetitions in all readings yet: there is nothing to compare."
-        return
-    table = table[:, used]
-    distances = np.abs(table).mean(axis=(1, 2))
-    told = [f"{settings[k]}: {distances[k]:.2f}" for k in np.argsort(distances, kind="stable")]
-    yield (
+def _readings(summary: Summary) -> str:
+    """Tell how far each reading is from the paper."""
+    found = compared_readings(summary)
+    if found is None:
+        return "No data set has all repetitions in all readings yet: there is nothing to compare."
+    told = [f"{name}: {x:.2f}" for name, x in zip(found.names, found.distances, strict=True)]
+    return (
         f"Mean absolute difference to the printed {' and '.join(summary.methods)} over "
-        f"{plural(int(used.sum()), 'data set')}, the nearest reading first: {'; '.join(told)}."
+        f"{plural(found.differences.shape[1], 'data set')}, the nearest reading first: "
+        f"{'; '.join(told)}."
     )
 
 
