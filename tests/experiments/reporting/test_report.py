@@ -213,6 +213,18 @@ def test_settings_that_are_not_pooled_have_lines_and_figures_of_the_paper():
     assert summary.averaged == ("heart", "sonar", "wdbc")
 
 
+@pytest.mark.parametrize(
+    ("axis", "setting", "words"),
+    [("missing", 2, "2 absent"), ("kernels", "polynomial_3", "cubic"), ("site", "va", "va")],
+)
+def test_settings_of_lines_are_told_in_words(axis, setting, words):
+    study = make_study(pooled=False, axis=axis, settings=[setting])
+    summary = summarise(study, make_rows(study))
+    assert summary.lines[0].label == f"{study.datasets[0].name}, {words}"
+    assert f",{setting}," in to_csv(summary)
+    assert words in to_markdown(summary)
+
+
 def test_methods_and_sets_that_only_the_paper_has_are_shown():
     study = make_study(paper={"theirs": {"musk1": 77.25, "heart": 80.0}}, paper_std={})
     summary = summarise(study, make_rows(study))

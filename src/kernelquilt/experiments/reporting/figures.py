@@ -109,7 +109,7 @@ def _curves(summary: Summary) -> Iterator[StudyFigure]:
     study = summary.study
     if not _numeric(study.settings) or len(study.settings) < 2:
         return
-    words, scale = axis_of(study.axis)
+    words, scale, _ = axis_of(study.axis)
     order = np.argsort(study.settings)
     places = scale * np.array(study.settings, dtype=np.float64)[order]
     present = ~np.isnan(summary.values)

@@ -23,7 +23,7 @@ from kernelquilt.experiments.reporting.statistics import (
     rank_methods,
     win_tie_loss,
 )
-from kernelquilt.experiments.reporting.words import figure_of
+from kernelquilt.experiments.reporting.words import figure_of, setting_of
 from kernelquilt.experiments.running.store import Row, Store
 from kernelquilt.experiments.study.protocol import ProtocolError, Study
 
@@ -65,11 +65,7 @@ class Line:
     setting: str  # empty if they are pooled
     entries: tuple[Entry, ...]  # one per method
     n_shared: int  # repetitions that all compared methods have
-
-    @property
-    def label(self) -> str:
-        """Name of the line."""
-        return f"{self.dataset}, {self.setting}" if self.setting else self.dataset
+    label: str
 
 
 @dataclass(frozen=True)
@@ -418,7 +414,9 @@ def _line(
             },
         )
         entries.append(entry)
-    return Line(*label, tuple(entries), int(common.sum()))
+    dataset, setting = label
+    words = f"{dataset}, {setting_of(study.axis, setting)}" if setting else dataset
+    return Line(dataset, setting, tuple(entries), int(common.sum()), words)
 
 
 def _printed(

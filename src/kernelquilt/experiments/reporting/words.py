@@ -6,10 +6,11 @@ import numpy as np
 
 
 class Axis(NamedTuple):
-    """What a setting is, and what it is multiplied with to be shown."""
+    """What a setting is, what it is multiplied with to be shown, and how one is told."""
 
     words: str
     scale: float = 1.0
+    one: str = "{}"
 
 
 class Figure(NamedTuple):
@@ -22,11 +23,12 @@ class Figure(NamedTuple):
 
 AXES = {
     "ratio": Axis("share of views absent (%)", 100.0),
-    "missing": Axis("kernels absent per sample"),
-    "m0": Axis("kernels that a sample may turn off"),
-    "lam": Axis("weight of the agreement (lambda)"),
-    "max_iter": Axis("iterations at most"),
+    "missing": Axis("kernels absent per sample", one="{} absent"),
+    "m0": Axis("kernels that a sample may turn off", one="{} off at most"),
+    "lam": Axis("weight of the agreement (lambda)", one="lambda {}"),
+    "max_iter": Axis("iterations at most", one="iteration {}"),
 }
+_KERNELS = {"polynomial_3": "cubic", "unit_gaussian": "Gaussian"}
 FIGURES = {
     "accuracy": Figure("accuracy", 0.0, 1.0),
     "balanced_accuracy": Figure("balanced accuracy", 0.0, 1.0),
@@ -57,6 +59,11 @@ _UNITS: dict[float, str] = {1: "", 100: " (%)"}
 def axis_of(name: str) -> Axis:
     """Return what the settings of a study are."""
     return AXES.get(name) or Axis(name.replace("_", " "))
+
+
+def setting_of(axis: str, setting: str) -> str:
+    """Return one setting of a study in words."""
+    return axis_of(axis).one.format(_KERNELS.get(setting, setting))
 
 
 def figure_of(name: str) -> Figure:
