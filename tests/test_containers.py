@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
@@ -173,6 +173,7 @@ def test_annotated_data_give_the_same_bits(estimator):
 
 
 @given(seed=st.integers(0, 2**20))
+@example(seed=35387)  # a sample alone in a direction that hardly matters
 @settings(max_examples=5, deadline=None)
 @pytest.mark.parametrize("kernels", ["linear", "median_gaussian", "gaussian", "cosine"])
 def test_sparse_views_give_the_same_scores(kernels, seed):

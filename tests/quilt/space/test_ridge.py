@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 
-from kernelquilt.quilt.space.ridge import PENALTIES, fit_ridge, solve_ridge_loo, solve_spectral_loo
+from kernelquilt.quilt.space.ridge import (
+    PENALTIES,
+    fit_feature_ridge,
+    fit_ridge,
+    solve_ridge_loo,
+    solve_spectral_loo,
+)
 from kernelquilt.quilt.space.search import CLOSE, least_near
 from kernelquilt.quilt.stacking import (
     PENALTY,
@@ -140,6 +146,22 @@ def test_low_rank_eigenvectors_suffice():
     np.testing.assert_allclose(low.errors, full.errors, rtol=1e-9)
     np.testing.assert_allclose(low.loo, full.loo, atol=1e-9)
     np.testing.assert_allclose(low.coef, full.coef, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("size", [1e-1, 1e-3, 3e-5])
+def test_a_direction_that_hardly_matters_does_not_blur_leave_one_out_scores(seed, size):
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((20, 6))
+    Z[:, 5] = 0.0
+    Z[3, 5] = size  # of one sample alone, whose direction is known to rounding / size^2
+    Y = rng.standard_normal((20, 2))
+    ones = np.ones(20)
+    _, fit = fit_feature_ridge(Z, Y, sample_weight=ones, held_out=ones)
+    other = fit_ridge(Z @ Z.T, Y).fit
+    assert fit.lam == other.lam
+    np.testing.assert_allclose(fit.errors, other.errors, rtol=1e-10)
+    np.testing.assert_allclose(fit.loo, other.loo, atol=1e-10)
 
 
 def test_the_scale_of_the_kernel_does_not_matter():

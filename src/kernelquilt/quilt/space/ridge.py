@@ -197,7 +197,9 @@ def solve_spectral_loo(
     squared = U * U
     free = squared @ (factor * lams)  # 1 - h
     if not complete:
-        free += np.maximum(1.0 - squared.sum(axis=1), 0.0)[:, None]
+        # eigenvectors of small eigenvalues are inexact, but hardly count in h
+        least = lams / (s.max(initial=0.0) + lams)
+        free = np.maximum(1.0 - squared @ (factor * s[:, None]), least)
     if held_out is not None:
         free = 1.0 - held_out[:, None] * (1.0 - free)
     errors_of = np.square(residuals / free[:, :, None]).sum(axis=2)  # times the weight already
