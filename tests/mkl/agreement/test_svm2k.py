@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -120,6 +120,8 @@ def test_objectives_are_those_of_the_functions():
 
 
 @given(seed=st.integers(0, 10_000), log_C=st.floats(-4, 4), log_lam=st.floats(-4, 4))
+@example(seed=4993, log_C=-3.03125, log_lam=2.623046875)  # duals that are anywhere up to rounding
+@example(seed=3770, log_C=-0.27861306831446875, log_lam=3.6462667585059316)
 @settings(max_examples=40, deadline=None)
 def test_certified_whatever_the_penalties(seed, log_C, log_lam):
     rng = np.random.default_rng(seed)

@@ -26,6 +26,7 @@ the two objectives is a sum of terms of which none is negative
 """
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from scipy import sparse
@@ -34,10 +35,15 @@ from kernelquilt._typing import Floats
 from kernelquilt.mkl.agreement.disagreement import Band, Squares
 
 Disagreement = Band | Squares
-# tolerance of the programme, and whether its unit balances kernels and bounds (1/2) or is that of
-# the kernels (0); which one rounding allows depends on the penalties, and the first nearly always
-ATTEMPTS = tuple((tolerance, power) for tolerance in (1e-12, 1e-10, 1e-8) for power in (0.5, 0.0))
-ENOUGH = 1e-9  # relative gap at which no other is tried
+# what is tried in turn: bounds on the duals of the disagreement in units of all penalties together,
+# where they are lower than its cost; tolerances of the programme; and whether its unit balances
+# kernels and bounds (1/2) or is that of the kernels (0). Which of these rounding allows depends on
+# the penalties, and the first nearly always
+SHARES = (np.inf, 100.0, 10.0, 1.0, 0.1)
+TOLERANCES = (1e-12, 1e-10, 1e-8)
+POWERS = (0.5, 0.0)
+ENOUGH = 1e-9  # relative gap at which nothing else is tried
+FAIR = 1e-7  # the same for lower bounds
 FREE = 1e-6  # share of its bound that a dual is away from either end
 HARMLESS = 1e-6  # negative eigenvalues, in units of the diagonal
 
@@ -86,20 +92,33 @@ def agree(K: Floats, y: Floats, U: Floats, disagreement: Disagreement) -> Agreem
     """
     best = _certified(K, y, U, disagreement, np.zeros(U.shape), np.zeros(U.shape), np.zeros(len(K)))
     n_iter = 0
-    for tolerance, power in ATTEMPTS:
-        g, v, b, steps = _solution(K, y, U, disagreement, tolerance, power)
+    for share, tolerance, power in product(SHARES, TOLERANCES, POWERS):
+        if best.gap <= (ENOUGH if share == np.inf else FAIR) * abs(best.objective):
+            break
+        most = share * float(U.sum())
+        if share < np.inf and not disagreement.duals.upper.max(initial=0.0) > most:
+            continue
+        g, v, b, steps = _solution(K, y, U, disagreement, tolerance, power, most)
         n_iter += steps
         found = _certified(K, y, U, disagreement, g, v, b)
         best = found if found.gap < best.gap else best
-        if best.gap <= ENOUGH * abs(best.objective):
-            break
     return replace(best, n_iter=n_iter)
 
 
 def _solution(
-    K: Floats, y: Floats, U: Floats, disagreement: Disagreement, tolerance: float, power: float
+    K: Floats,
+    y: Floats,
+    U: Floats,
+    disagreement: Disagreement,
+    tolerance: float,
+    power: float,
+    most: float,
 ) -> tuple[Floats, Floats, Floats, int]:
-    """Return g and v (M, n) and the biases (M,) by the dual programme, and the iterations."""
+    """Return g and v (M, n) and the biases (M,) by the dual programme, and the iterations.
+
+    Where disagreement costs far more than margins, its duals are far from their bounds and up to
+    rounding anywhere in between; bounds `most` nearer to them have the same optimum and are exact.
+    """
     import clarabel
 
     used, duals = U > 0, disagreement.duals
@@ -117,8 +136,8 @@ def _solution(
     within = sparse.vstack(
         [margins, sparse.eye_array(len(duals.upper), margins.shape[1], k=n_g, dtype=np.float64)]
     )
-    lower = np.concatenate([np.zeros(n_g), duals.lower]) / unit
-    upper = np.concatenate([U[used], duals.upper]) / unit
+    lower = np.concatenate([np.zeros(n_g), np.maximum(duals.lower, -most)]) / unit
+    upper = np.concatenate([U[used], np.minimum(duals.upper, most)]) / unit
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
