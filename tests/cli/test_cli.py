@@ -127,7 +127,7 @@ class TestExperiment:
             scores = {demo.QUILT: quilt, "late fusion": 0.8, demo.DROPPED: 0.5, demo.FILLED: 0.6}
             found = summary_of([0.3], {name: [[score] * 2] for name, score in scores.items()})
             said = " ".join(demo.conclusions(found, [demo.Absence(0.3, 80, 20)]))
-            assert ("absent by nature it was 2.0 points above" in said) == (quilt > 0.8)
+            assert ("absent by nature it was 2.3 points above" in said) == (quilt > 0.8)
 
     def test_conclusions_with_dropping(self):
         scores = {
